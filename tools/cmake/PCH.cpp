@@ -1,0 +1,6 @@
+//===- PCH.cpp - Carrier of the precompiled header ------------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
