@@ -1,0 +1,55 @@
+//===- LinAttnDialect.td - What one token does: the dialect ---------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_DIALECTS_LINATTN_IR_LINATTNDIALECT_TD
+#define DL_DIALECTS_LINATTN_IR_LINATTNDIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def LinAttn_Dialect : Dialect {
+  let name = "linattn";
+  let cppNamespace = "::dl::linattn";
+  let summary = "What a linear-attention operator does to its state for one token";
+  let description = [{
+    An operator keeps one matrix S of K rows and V columns per value head and updates it token by
+    token. This dialect describes that update for *one token of one value head*, once, and says
+    nothing about chunks, threads or memory; every kernel is derived from this description.
+
+    - The state is opaque (`!linattn.state`): it can only be decayed, read and written. The order of
+      these operations is the meaning of the operator.
+    - Everything else is ordinary `arith` and `math` on f32 tensors whose encoding says what they
+      are: `#linattn.of<AXIS, GROUP>` names the axis of the state a vector lies along and whether
+      there is one per key head or one per value head. Mixing them up does not parse.
+    - The sizes K and V, the number of heads and the storage types are not part of the description.
+
+    ```mlir
+    !key   = tensor<?xf32, #linattn.of<key, key_head>>
+    !value = tensor<?xf32, #linattn.of<value, value_head>>
+
+    linattn.operator @plain(%q: !key, %k: !key, %v: !value)
+        state(%S: !linattn.state) -> (o: !value) {
+      %S1 = linattn.write %S, %k, %v : !key, !value
+      %o = linattn.read %S1, %q : !key -> !value
+      linattn.yield %S1, %o : !linattn.state, !value
+    }
+    ```
+
+    Constraints are numbered C1, C2, ... over the whole dialect: the number stands in the
+    description of the construct, at the check in the verifier and at its negative test.
+
+    Modules are printed with a type alias for each kind of tensor: `!key`, `!value` and `!per_head`
+    are the common ones (key vector of a key head, value vector and scalar of a value head).
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let extraClassDeclaration = [{
+    void registerAttributes();
+    void registerTypes();
+  }];
+}
+
+#endif // DL_DIALECTS_LINATTN_IR_LINATTNDIALECT_TD

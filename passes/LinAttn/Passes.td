@@ -1,0 +1,75 @@
+//===- Passes.td - Passes from a spec to its plain step -------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_PASSES_LINATTN_PASSES_TD
+#define DL_PASSES_LINATTN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LinAttnSetOptions : Pass<"linattn-set-options", "::dl::linattn::OperatorOp"> {
+  let summary = "Fixes the options of an operator and keeps only the code they select";
+  let description = [{
+    Every switch becomes its chosen case, every option op a constant, every bound a number. Options
+    not named in `set` take their default. What was chosen is left in `settings`. Inputs and params
+    that nothing uses any more are removed; states stay.
+
+    An unknown option or a value outside its range is an error that lists what is allowed; setting
+    an option that the remaining code never consults is a warning.
+
+    ```mlir
+    // linattn-set-options{set=normalize=false}
+    linattn.operator @op(%q: !key, %k: !key, %v: !value) state(%S: !linattn.state) -> (o: !value)
+        options {normalize = true} {
+      %kn = linattn.switch "normalize" -> !key
+      case "true" {
+        %n = linattn.l2norm %k : !key
+        linattn.yield %n : !key
+      }
+      case "false" {
+        linattn.yield %k : !key
+      }
+      %S1 = linattn.write %S, %kn, %v : !key, !value
+      ...
+    }
+    // becomes
+    linattn.operator @op(%q: !key, %k: !key, %v: !value) state(%S: !linattn.state) -> (o: !value)
+        settings {normalize = false} {
+      %S1 = linattn.write %S, %k, %v : !key, !value
+      ...
+    }
+    ```
+  }];
+  let options = [ListOption<"set", "set", "std::string", "NAME=VALUE pairs, comma separated">];
+  let statistics = [
+    Statistic<"numResolved", "resolved-switches", "switches replaced by a case">,
+    Statistic<"numErased", "erased-arguments", "inputs and params that became unused">];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def LinAttnExpand : Pass<"linattn-expand", "::dl::linattn::OperatorOp"> {
+  let summary = "Writes sigmoid, softplus and l2norm in arith and math";
+  let description = [{
+    After `linattn-set-options` and this pass a body holds only elementwise arith and math,
+    constants and linattn.{decay, read, write, broadcast, reduce, yield}.
+
+    ```mlir
+    %n = linattn.l2norm %k : !key
+    // becomes
+    %sq = arith.mulf %k, %k : !key
+    %sum = linattn.reduce %sq : !key -> !per_key_head
+    %eps = arith.constant 9.99999997E-7 : f32
+    %e = linattn.broadcast %eps : f32 -> !per_key_head
+    %add = arith.addf %sum, %e : !per_key_head
+    %r = math.rsqrt %add : !per_key_head
+    %b = linattn.broadcast %r : !per_key_head -> !key
+    %n = arith.mulf %k, %b : !key
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+#endif // DL_PASSES_LINATTN_PASSES_TD
