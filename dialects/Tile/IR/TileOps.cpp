@@ -1,0 +1,255 @@
+//===- TileOps.cpp - Verifiers and syntax of the tile ops ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Layout/Atoms.h"
+#include "dialects/Tile/IR/Tile.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace dl::tile;
+
+#define GET_OP_CLASSES
+#include "dialects/Tile/IR/TileOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto build = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,
+                  function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(arguments, results);
+  };
+  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
+                                                  getFunctionTypeAttrName(result.name), build,
+                                                  getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+                                           getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+static bool isParameter(Type type) {
+  auto scalar = [](Type t) { return t.isF32() || t.isInteger(32) || t.isInteger(64); };
+  auto memref = dyn_cast<MemRefType>(type);
+  if (!memref)
+    return scalar(type);
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  Type element = memref.getElementType();
+  return (scalar(element) || element.isBF16() || element.isF16()) &&
+         succeeded(memref.getStridesAndOffset(strides, offset)) && offset == 0;
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  for (auto [index, type] : llvm::enumerate(getArgumentTypes())) // C1
+    if (!isParameter(type))
+      return emitOpError("C1: argument ") << index << ": expected a strided memref of f32, bf16, f16, i32 or i64, or an "
+                                                      "f32, i32 or i64 scalar, got "
+                                          << type;
+  int64_t threads = getThreads(); // C2
+  if (threads <= 0 || threads % 32 != 0 || threads > 1024)
+    return emitOpError("C2: expected threads to be a positive multiple of 32, at most 1024, got ") << threads;
+  WalkResult walk = getBody().walk([&](Operation *op) { // C3
+    for (Type type : op->getResultTypes()) {
+      if (!isDistributed(type))
+        continue;
+      llvm::Expected<layout::RegisterLayout> layout = getLayout(cast<RankedTensorType>(type));
+      if (!layout) {
+        op->emitOpError(llvm::toString(layout.takeError()));
+        return WalkResult::interrupt();
+      }
+      if (layout->numThreads != threads) {
+        op->emitOpError("C3: expected a layout for the kernel's ")
+            << threads << " threads, got one for " << layout->numThreads;
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult SlotOp::verify() {
+  auto type = cast<MemRefType>(getSlots().getType());
+  if (type.getRank() != 1 || !type.getElementType().isSignlessInteger())
+    return emitOpError("expected a one-dimensional memref of i32 or i64, got ") << type;
+  return success();
+}
+
+static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange indices, ArrayRef<int64_t> axes,
+                                  std::optional<ArrayRef<bool>> inBounds, RankedTensorType tensor) {
+  if (static_cast<int64_t>(indices.size()) != memory.getRank()) // C1
+    return op->emitOpError("C1: expected ") << memory.getRank() << " indices, got " << indices.size();
+  if (static_cast<int64_t>(axes.size()) != tensor.getRank())
+    return op->emitOpError("C1: expected ") << tensor.getRank() << " axes, got " << axes.size();
+  if (inBounds && inBounds->size() != axes.size())
+    return op->emitOpError("C1: expected ") << axes.size() << " in_bounds flags, got " << inBounds->size();
+  llvm::SmallDenseSet<int64_t> seen;
+  for (int64_t axis : axes) {
+    if (axis < 0 || axis >= memory.getRank() || !seen.insert(axis).second)
+      return op->emitOpError("C1: expected distinct axes below ") << memory.getRank() << ", got " << axes;
+    if (memory.isDynamicDim(axis)) // C2
+      return op->emitOpError("C2: expected a static size in memref dimension ") << axis << ", got " << memory;
+  }
+  if (memory.getElementType() != tensor.getElementType())
+    return op->emitOpError("C2: expected elements of ") << memory.getElementType() << ", got " << tensor;
+  return success();
+}
+
+LogicalResult LoadOp::verify() {
+  return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(), getInBounds(),
+                      getResult().getType());
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(), getInBounds(),
+                      getValue().getType());
+}
+
+static LogicalResult verifyLocal(Operation *op, RankedTensorType tensor, SharedType buffer) {
+  if (tensor.getShape() != buffer.getShape() || tensor.getElementType() != buffer.getElementType())
+    return op->emitOpError("expected tensor and buffer of one shape and element type, got ")
+           << tensor << " and " << buffer;
+  return success();
+}
+LogicalResult LocalStoreOp::verify() { return verifyLocal(*this, getValue().getType(), getBuffer().getType()); }
+LogicalResult LocalLoadOp::verify() { return verifyLocal(*this, getResult().getType(), getBuffer().getType()); }
+
+//===----------------------------------------------------------------------===//
+// Cross-thread work
+//===----------------------------------------------------------------------===//
+
+LogicalResult SplatOp::verify() {
+  if (getScalar().getType() != getResult().getType().getElementType())
+    return emitOpError("expected a scalar of the element type, got ")
+           << getScalar().getType() << " for " << getResult().getType();
+  return success();
+}
+
+LogicalResult ExpandOp::verify() {
+  RankedTensorType result = getResult().getType();
+  int64_t axis = getAxis();
+  if (axis < 0 || axis >= result.getRank() || result.getRank() < 2)
+    return emitOpError("C1: expected an axis of ") << result << ", got " << axis;
+  if (Type expected = sliceType(result, axis); getValue().getType() != expected)
+    return emitOpError("C1: expected an operand of ") << expected << ", got " << getValue().getType();
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  if (getValues().empty() || getValues().size() != getResults().size())
+    return emitOpError("C1: expected one result per operand and at least one, got ")
+           << getResults().size() << " for " << getValues().size();
+  for (auto [value, result] : llvm::zip(getValues(), getResults())) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (static_cast<int64_t>(getAxis()) >= type.getRank() || static_cast<int64_t>(getAxis()) < 0)
+      return emitOpError("C1: expected an axis of ") << type << ", got " << getAxis();
+    if (type != getValues().front().getType())
+      return emitOpError("C1: expected operands of one type, got ") << type;
+    if (Type expected = sliceType(type, getAxis()); result.getType() != expected)
+      return emitOpError("C1: expected a result of ") << expected << ", got " << result.getType();
+  }
+  return success();
+}
+
+LogicalResult DotOp::verify() {
+  RankedTensorType matrix = getMatrix().getType();
+  int64_t axis = getAxis();
+  if (matrix.getRank() != 2 || axis < 0 || axis > 1)
+    return emitOpError("C1: expected a matrix and axis 0 or 1, got ") << matrix << " and " << axis;
+  if (getVectors().empty() || getVectors().size() != getResults().size())
+    return emitOpError("C1: expected one result per vector and at least one, got ")
+           << getResults().size() << " for " << getVectors().size();
+  Type vector = sliceType(matrix, 1 - axis), result = sliceType(matrix, axis);
+  for (Value operand : getVectors())
+    if (operand.getType() != vector)
+      return emitOpError("C1: expected vectors of ") << vector << ", got " << operand.getType();
+  for (Value value : getResults())
+    if (value.getType() != result)
+      return emitOpError("C1: expected results of ") << result << ", got " << value.getType();
+  return success();
+}
+
+LogicalResult ConvertOp::verify() {
+  RankedTensorType from = getValue().getType(), to = getResult().getType();
+  if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())
+    return emitOpError("expected operand and result of one shape and element type, got ") << from << " and " << to;
+  return success();
+}
+
+OpFoldResult ConvertOp::fold(FoldAdaptor) {
+  return getValue().getType() == getResult().getType() ? getValue() : OpFoldResult();
+}
+
+static bool isElement(Type type, dl::layout::ElementKind kind) {
+  switch (kind) {
+  case dl::layout::ElementKind::BF16:
+    return type.isBF16();
+  case dl::layout::ElementKind::F16:
+    return type.isF16();
+  case dl::layout::ElementKind::TF32:
+  case dl::layout::ElementKind::F32:
+    return type.isF32();
+  }
+  return false;
+}
+
+/// C4: what a descriptor can address. Instructions read whole tiles: nothing masks B in shared memory.
+static LogicalResult verifyDescriptor(MmaOp op, SharedType b, const dl::layout::Instruction &row, int64_t warpsN) {
+  if (llvm::Error error = dl::layout::wgmmaDescriptor(llvm::cantFail(getLayout(b)), dl::layout::Major::K).takeError())
+    return op.emitOpError("C4: ") << llvm::toString(std::move(error));
+  if (b.getShape()[0] % (row.n * warpsN) != 0 || b.getShape()[1] % row.k != 0)
+    return op.emitOpError("C4: expected b with a multiple of ")
+           << row.n * warpsN << " rows and of " << row.k << " columns, got " << b;
+  return success();
+}
+
+static LogicalResult verifyFragments(MmaOp op, FragmentAttr a, FragmentAttr b, FragmentAttr c) { // C2
+  for (FragmentAttr factor : {a, b})
+    if (factor && (factor.getInstruction() != c.getInstruction() || factor.getWarps() != c.getWarps()))
+      return op.emitOpError("C2: expected one instruction row and one split over warps, got ")
+             << factor << " and " << c;
+  return success();
+}
+
+LogicalResult MmaOp::verify() {
+  RankedTensorType a = getA().getType(), c = getC().getType();
+  auto fa = dyn_cast<FragmentAttr>(a.getEncoding()), fc = dyn_cast<FragmentAttr>(c.getEncoding());
+  if (!fa || !fc || fa.getOperand() != "a" || fc.getOperand() != "c")
+    return emitOpError("C2: expected fragments \"a\" and \"c\", got ") << a << " and " << c;
+  auto shared = dyn_cast<SharedType>(getB().getType());
+  auto tensor = dyn_cast<RankedTensorType>(getB().getType());
+  auto fb = tensor ? dyn_cast<FragmentAttr>(tensor.getEncoding()) : FragmentAttr();
+  if (tensor && (!fb || fb.getOperand() != "b"))
+    return emitOpError("C2: expected fragment \"b\", got ") << tensor;
+  if (failed(verifyFragments(*this, fa, fb, fc)))
+    return failure();
+  const dl::layout::Instruction *row = llvm::cantFail(dl::layout::findInstruction(fc.getInstruction()));
+  if (row->b.inRegisters() != static_cast<bool>(tensor))
+    return emitOpError("C2: expected b in ")
+           << (row->b.inRegisters() ? "registers" : "shared memory") << " for " << row->name;
+  ArrayRef<int64_t> bs = shared ? shared.getShape() : tensor.getShape();
+  if (bs.size() != 2 || a.getDimSize(0) != c.getDimSize(0) || bs[shared ? 1 : 0] != a.getDimSize(1) ||
+      bs[shared ? 0 : 1] != c.getDimSize(1)) // C1
+    return emitOpError("C1: expected M x K, ") << (shared ? "N x K" : "K x N") << " and M x N, got " << a << ", "
+                                               << getB().getType() << " and " << c;
+  Type be = shared ? shared.getElementType() : tensor.getElementType();
+  if (!isElement(a.getElementType(), row->input) || !isElement(be, row->input) ||
+      !isElement(c.getElementType(), row->accumulator)) // C3
+    return emitOpError("C3: expected inputs of ")
+           << dl::layout::stringify(row->input) << " and accumulators of " << dl::layout::stringify(row->accumulator)
+           << ", got " << a.getElementType() << ", " << be << " and " << c.getElementType();
+  return shared ? verifyDescriptor(*this, shared, *row, fc.getWarps()[1]) : success();
+}

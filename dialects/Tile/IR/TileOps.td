@@ -1,0 +1,279 @@
+//===- TileOps.td - Data movement and cross-thread work of one thread block ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_DIALECTS_TILE_TILEOPS
+#define DL_DIALECTS_TILE_TILEOPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "dialects/Tile/IR/TileTypes.td"
+
+class Tile_Op<string opMnemonic, list<Trait> traits = []> : Op<Tile_Dialect, opMnemonic, traits>;
+
+def Tile_Distributed : Type<CPred<"::dl::tile::isDistributed($_self)">, "statically shaped tensor with a register layout",
+                            "::mlir::RankedTensorType">;
+def Tile_DistributedF32 : Type<CPred<"::dl::tile::isDistributed($_self) && ::mlir::cast<::mlir::RankedTensorType>($_self).getElementType().isF32()">,
+                               "f32 tensor with a register layout", "::mlir::RankedTensorType">;
+
+def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, Symbol, SingleBlock, SingleBlockImplicitTerminator<"ReturnOp">]> {
+  let summary = "the program of one thread block";
+  let description = [{
+    Arguments are strided memrefs (global memory; dynamic sizes are never read, dynamic strides are parameters) and scalars.
+    All of them travel in one by-value struct, laid out in order (`getParameterLayout`): a memref takes a pointer and one
+    int64 per dynamic stride, counted in elements. The argument attributes (`tile.name`, `tile.role`, ...) describe each
+    to the package writer. `threads` is the block size, `grid` the launch grid as JSON-like expressions over B, T, HQ, HV,
+    `min_blocks` how many blocks an SM shall hold at once, from which the register budget follows (0: no wish), and
+    `max_registers` that budget where it is set outright (0: not).
+
+    Example:
+    ```mlir
+    tile.kernel @scale(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x"}, %f: f32 {tile.name = "f"}) attributes {threads = 32 : i64} {
+      %n = gpu.block_id x
+      %c0 = arith.constant 0 : index
+      %v = tile.load %x[%n, %c0] axes [1] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
+      %s = tile.splat %f : f32 -> tensor<128xf32, #row>
+      %y = arith.mulf %v, %s : tensor<128xf32, #row>
+      tile.store %y, %x[%n, %c0] axes [1] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+      tile.return
+    }
+    ```
+
+    Constraints:
+    - C1: arguments are memrefs of f32, bf16, f16, i32 or i64 with a strided layout, or f32, i32 or i64 scalars.
+    - C2: `threads` is a positive multiple of 32, at most 1024.
+    - C3: every distributed tensor in the body has a layout for exactly `threads` threads.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, I64Attr:$threads,
+                       OptionalAttr<ArrayAttr>:$grid, DefaultValuedAttr<I64Attr, "0">:$min_blocks,
+                       DefaultValuedAttr<I64Attr, "0">:$max_registers,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "ends a kernel";
+  let description = "Example: `tile.return`";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_SlotOp : Tile_Op<"slot", [MemoryEffects<[MemRead]>]> {
+  let summary = "the state slot of a row";
+  let description = [{
+    Reads entry `row` of the slot array; where the array is absent (null pointer) a row's slot is its own index.
+
+    Example:
+    ```mlir
+    %slot = tile.slot %slots[%n] : memref<?xi32, strided<[?]>>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$slots, Index:$row);
+  let results = (outs I64:$slot);
+  let assemblyFormat = "$slots `[` $row `]` attr-dict `:` type($slots)";
+  let hasVerifier = 1;
+}
+
+class Tile_MemoryOp<string opMnemonic, list<Trait> traits = []> : Tile_Op<opMnemonic, traits> {
+  string commonDescription = [{
+    `indices` locate the tile's first element; tensor axis i runs along memref dimension axes[i]. Along these dimensions the
+    memref's size must be static: elements at or past it are left out (loads give zero). `in_bounds` per axis promises that
+    there are none beyond the layout's padding.
+
+    Constraints:
+    - C1: one index per memref dimension, one axis per tensor dimension, axes distinct and in range.
+    - C2: element types agree; the memref dimensions of `axes` are static.
+  }];
+}
+
+def Tile_LoadOp : Tile_MemoryOp<"load", [MemoryEffects<[MemRead]>]> {
+  let summary = "global memory to registers";
+  let description = commonDescription # [{
+    Example:
+    ```mlir
+    %v = tile.load %values[%n, %t, %h, %v0] axes [3] : memref<?x?x?x96xbf16, strided<[?, ?, ?, 1]>> -> tensor<64xbf16, #tile.slice<0, #rows>>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes, OptionalAttr<DenseBoolArrayAttr>:$in_bounds);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? attr-dict `:` type($memory) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_StoreOp : Tile_MemoryOp<"store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "registers to global memory; of several copies of an element one is written";
+  let description = commonDescription # [{
+    Example:
+    ```mlir
+    tile.store %o, %out[%n, %t, %h, %v0] axes [3] : tensor<64xbf16, #tile.slice<0, #rows>>, memref<?x?x?x96xbf16, strided<[?, ?, ?, 1]>>
+    ```
+  }];
+  let arguments = (ins Tile_Distributed:$value, AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes,
+                       OptionalAttr<DenseBoolArrayAttr>:$in_bounds);
+  let assemblyFormat = "$value `,` $memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? attr-dict `:` type($value) `,` type($memory)";
+  let hasVerifier = 1;
+}
+
+def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
+  let summary = "one scalar in every element";
+  let description = "Example: `%s = tile.splat %scale : f32 -> tensor<128xf32, #row>`";
+  let arguments = (ins AnyTypeOf<[F32, BF16, F16]>:$scalar);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$scalar attr-dict `:` type($scalar) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
+  let summary = "repeats a tensor along a new axis; no data moves";
+  let description = [{
+    The operand's layout is the slice of the result's along `axis`.
+
+    Constraint C1: operand type = result type without `axis`, layout `#tile.slice<axis, result layout>`.
+
+    Example:
+    ```mlir
+    %m = tile.expand %k axis 1 : tensor<128xf32, #tile.slice<1, #rows>> -> tensor<128x64xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Tile_Distributed:$value, I64Attr:$axis);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$value `axis` $axis attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
+  let summary = "sums along an axis in one fixed tree";
+  let description = [{
+    Sums each operand along `axis`: registers in ascending order, then lanes by a butterfly, then warps in ascending order.
+    The tree depends on the layout's digits of that axis alone, so it is the same however the other axes are split. Several
+    operands of one type share the exchange between warps. A rank-1 operand gives a scalar, uniform over the block; a
+    matrix gives a vector in the slice layout.
+
+    Constraint C1: results are one per operand: f32, or the sliced type.
+
+    Example:
+    ```mlir
+    %n = tile.reduce %squares axis 0 : tensor<128xf32, #row> -> f32
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_DistributedF32>:$values, I64Attr:$axis);
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = "$values `axis` $axis attr-dict `:` type($values) `->` type($results)";
+  let hasVerifier = 1;
+}
+
+def Tile_DotOp : Tile_Op<"dot", [Pure]> {
+  let summary = "products of vectors with a matrix, summed along an axis in one fixed tree";
+  let description = [{
+    result[i] = sum over `axis` of vectors[i] * matrix, by fused multiply-add in register order, then as in `tile.reduce`.
+    This is a state read: the matrix is the state tile, each vector a (decayed) query or key.
+
+    Constraint C1: vectors are laid out as the slice of the matrix along the other axis, results as its slice along `axis`.
+
+    Example:
+    ```mlir
+    %p, %r = tile.dot %k, %q with %s axis 0 : tensor<128xf32, #tile.slice<1, #rows>>, tensor<128xf32, #tile.slice<1, #rows>>
+        with tensor<128x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>, tensor<64xf32, #tile.slice<0, #rows>>
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_DistributedF32>:$vectors, Tile_DistributedF32:$matrix, I64Attr:$axis);
+  let results = (outs Variadic<Tile_DistributedF32>:$results);
+  let assemblyFormat = "$vectors `with` $matrix `axis` $axis attr-dict `:` type($vectors) `with` type($matrix) `->` type($results)";
+  let hasVerifier = 1;
+}
+
+def Tile_ConvertOp : Tile_Op<"convert", [Pure]> {
+  let summary = "the same tensor in another layout";
+  let description = [{
+    Through shared memory, or within each warp where every warp already holds what it needs.
+
+    Example:
+    ```mlir
+    %k1 = tile.convert %k : tensor<128xf32, #row> -> tensor<128xf32, #tile.slice<1, #rows>>
+    ```
+  }];
+  let arguments = (ins Tile_Distributed:$value);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_AllocOp : Tile_Op<"alloc"> {
+  let summary = "a shared-memory buffer that lives as long as the block";
+  let description = "Example: `%b = tile.alloc : !tile.shared<64x64xbf16, #tile.swizzled<128>>`";
+  let results = (outs Tile_SharedType:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Tile_LocalStoreOp : Tile_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "registers to shared memory";
+  let description = "Example: `tile.local_store %x, %b : tensor<64x64xbf16, #l>, !tile.shared<64x64xbf16, #tile.swizzled<128>>`";
+  let arguments = (ins Tile_Distributed:$value, Tile_SharedType:$buffer);
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Tile_LocalLoadOp : Tile_Op<"local_load", [MemoryEffects<[MemRead]>]> {
+  let summary = "shared memory to registers";
+  let description = "Example: `%x = tile.local_load %b : !tile.shared<64x64xbf16, #tile.swizzled<128>> -> tensor<64x64xbf16, #l>`";
+  let arguments = (ins Tile_SharedType:$buffer);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "orders shared-memory accesses of all threads of the block";
+  let description = [{
+    With `async_proxy`, ordinary stores before it are also visible to instructions that read shared memory through
+    descriptors (wgmma, bulk copies).
+
+    Example: `tile.barrier async_proxy`
+  }];
+  let arguments = (ins UnitAttr:$async_proxy);
+  let assemblyFormat = "(`async_proxy` $async_proxy^)? attr-dict";
+}
+
+def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "result"]>]> {
+  let summary = "D = A B + C on tensor cores";
+  let description = [{
+    `c` and the result carry the "c" fragment of an instruction row, `a` its "a" fragment; `b` is the "b" fragment in
+    registers (mma.sync) or a shared buffer N x K, K contiguous (wgmma). The instruction repeats over M, N and K; each
+    element sums over K in ascending order, padding takes no part. 32-bit factors in registers are rounded to tf32 (to
+    nearest, ties away from zero); in shared memory they must be tf32 already, or the hardware drops the low 13 bits.
+
+    A shared b must be visible to the hardware's descriptors: `tile.barrier async_proxy` after the stores that fill it.
+    The op waits for its result, so b may be overwritten after one more `tile.barrier`.
+
+    Constraints:
+    - C1: a is M x K, b is K x N in registers or N x K in shared memory, c and the result are M x N.
+    - C2: the fragments name the same instruction row and the same split over warps; shared b needs a row that reads
+      descriptors.
+    - C3: element types are those of the row.
+    - C4: shared b is swizzled, N a multiple of the row's n times the groups of warps along N, K one of the row's k.
+
+    Example:
+    ```mlir
+    %d = tile.mma %a, %b, %c : tensor<32x32xbf16, #fa>, tensor<32x16xbf16, #fb>, tensor<32x16xf32, #fc>
+    ```
+  }];
+  let arguments = (ins Tile_Distributed:$a, AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$b, Tile_Distributed:$c);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let hasVerifier = 1;
+}
+
+#endif // DL_DIALECTS_TILE_TILEOPS

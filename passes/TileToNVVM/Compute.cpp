@@ -1,0 +1,340 @@
+//===- Compute.cpp - Elementwise and cross-thread work of a lowered kernel ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/TileToNVVM/Lowering.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace dl;
+using namespace dl::tile;
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+/// One scalar instance of an arith or math op. Where NVPTX has no instruction of the op's exactness, the fast one with a
+/// documented error is named here: ex2.approx and rsqrt.approx (2 ulp), div.full (2 ulp); denormal results flush to zero.
+FailureOr<Value> KernelLowering::cloneScalar(Operation *op, ValueRange operands) {
+  auto intrinsic = [&](StringRef name) -> Value {
+    return LLVM::CallIntrinsicOp::create(builder, loc, builder.getF32Type(), builder.getStringAttr(name), operands)
+        .getResult(0);
+  };
+  if (operands.size() > 0 && operands.front().getType().isF32()) {
+    if (isa<math::Exp2Op>(op))
+      return intrinsic("llvm.nvvm.ex2.approx.ftz.f32");
+    if (isa<math::RsqrtOp>(op))
+      return intrinsic("llvm.nvvm.rsqrt.approx.f");
+    if (isa<math::SqrtOp>(op))
+      return intrinsic("llvm.nvvm.sqrt.rn.f");
+    if (isa<arith::DivFOp>(op))
+      return intrinsic("llvm.nvvm.div.full");
+    if (isa<math::FmaOp>(op))
+      return Value(LLVM::FMAOp::create(builder, loc, operands[0], operands[1], operands[2]));
+    if (isa<math::AbsFOp>(op))
+      return Value(LLVM::FAbsOp::create(builder, loc, operands[0]));
+  }
+  if (isa<math::MathDialect>(op->getDialect()))
+    return op->emitOpError("has no form on this target; expected exp, exp2, log, log1p, tanh, sqrt, rsqrt, absf or fma");
+  if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && constant.getType().isIndex())
+    return i64(cast<IntegerAttr>(constant.getValue()).getInt());
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
+    unsigned from = operands[0].getType().getIntOrFloatBitWidth();
+    Type to = scalarType(op->getResultTypes().front());
+    unsigned width = to.getIntOrFloatBitWidth();
+    if (from == width)
+      return operands[0];
+    if (from > width)
+      return Value(arith::TruncIOp::create(builder, loc, to, operands[0]));
+    return isa<arith::IndexCastOp>(op) ? Value(arith::ExtSIOp::create(builder, loc, to, operands[0]))
+                                       : Value(arith::ExtUIOp::create(builder, loc, to, operands[0]));
+  }
+  OperationState state(loc, op->getName());
+  state.addOperands(operands);
+  for (Type type : op->getResultTypes())
+    state.types.push_back(scalarType(type));
+  state.addAttributes(op->getAttrs());
+  return builder.create(state)->getResult(0);
+}
+
+LogicalResult KernelLowering::lowerElementwise(Operation *op) {
+  if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumResults() != 1)
+    return op->emitOpError("has no lowering to one thread's program");
+  Value result = op->getResult(0);
+  if (!isDistributed(result.getType())) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(scalar(operand));
+    FailureOr<Value> value = cloneScalar(op, operands);
+    if (failed(value))
+      return failure();
+    scalars.map(result, *value);
+    return success();
+  }
+  int64_t count = llvm::cantFail(getLayout(cast<RankedTensorType>(result.getType()))).numRegisters;
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
+    if (!splat)
+      return op->emitOpError("expected one value for all elements of a distributed constant");
+    Value value = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(splat.getSplatValue<Attribute>()));
+    registers[result] = Registers(count, value);
+    return success();
+  }
+  Registers values;
+  for (int64_t reg = 0; reg < count; ++reg) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(isDistributed(operand.getType()) ? distributed(operand)[reg] : scalar(operand));
+    FailureOr<Value> value = cloneScalar(op, operands);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
+  }
+  registers[result] = std::move(values);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+void KernelLowering::combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values) {
+  for (int64_t mask : layout.reductionLaneMasks(axis))
+    for (Value &value : values) {
+      Value other = NVVM::ShflOp::create(builder, loc, value.getType(), i32(-1), value, i32(mask), i32(31),
+                                         NVVM::ShflKind::bfly, UnitAttr());
+      value = arith::AddFOp::create(builder, loc, value, other);
+    }
+}
+
+/// Each warp leaves its sums in shared memory; after one barrier for all results, everyone adds them up in order.
+void KernelLowering::combineWarps(const layout::RegisterLayout &layout, unsigned axis,
+                                  MutableArrayRef<Registers> results) {
+  SmallVector<layout::ThreadDigit> warpDigits = layout.reductionWarpDigits(axis);
+  int64_t warps = 1;
+  Value warp;
+  for (const layout::ThreadDigit &digit : warpDigits) {
+    Value term = arith::MulIOp::create(builder, loc, threadDigit(digit.div, digit.mod), i32(warps));
+    warp = warp ? arith::AddIOp::create(builder, loc, warp, term) : term;
+    warps *= digit.mod;
+  }
+  if (warps == 1)
+    return;
+  layout::RegisterLayout slice = layout.slice(axis);
+  int64_t elements = 1;
+  SmallVector<int64_t> pitch(slice.rank());
+  for (unsigned i = slice.rank(); i-- > 0;) {
+    pitch[i] = elements;
+    elements *= slice.covered(i);
+  }
+  int64_t width = slice.rank() == 0 ? 1 : slice.contiguousRegisters(slice.rank() - 1);
+  width = width % 4 == 0 ? 4 : width % 2 == 0 ? 2 : 1;
+  Value base = i32(0);
+  for (unsigned i = 0; i < slice.rank(); ++i)
+    base = arith::AddIOp::create(builder, loc, base,
+                                 arith::MulIOp::create(builder, loc, threadBase(slice, i), i32(pitch[i])));
+  auto registerOffset = [&](int64_t reg) {
+    int64_t offset = 0;
+    for (auto [i, distance] : llvm::enumerate(slice.offsetOfRegister(reg)))
+      offset += distance * pitch[i];
+    return offset;
+  };
+  int64_t resultElements = warps * elements;
+  int64_t region = allocateShared(4 * resultElements * static_cast<int64_t>(results.size()));
+  auto pointer = [&](Value element) {
+    return gep(sharedPointer(region), toI64(arith::MulIOp::create(builder, loc, element, i32(4))));
+  };
+  // One copy writes: lanes that hold equal sums after the butterfly, and threads that were copies before.
+  SmallVector<layout::ThreadDigit> copies = layout.replicaDigits();
+  for (const layout::Digit &digit : layout.digitsOf(layout::Source::Thread, axis))
+    if (digit.div < layout::kWarpSize)
+      copies.push_back({digit.div, digit.mod});
+  ifTrue(digitsAreZero(copies), [&] {
+    Value place = pointer(
+        arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, warp, i32(elements)), base));
+    for (auto [i, values] : llvm::enumerate(results))
+      for (int64_t reg = 0; reg < slice.numRegisters; reg += width)
+        storeVector(gep(place, 4 * (static_cast<int64_t>(i) * resultElements + registerOffset(reg))),
+                    ValueRange(values).slice(reg, width));
+  });
+  blockBarrier();
+  Value place = pointer(base);
+  for (auto [i, values] : llvm::enumerate(results))
+    for (int64_t reg = 0; reg < slice.numRegisters; reg += width)
+      for (int64_t w = 0; w < warps; ++w) {
+        int64_t offset = static_cast<int64_t>(i) * resultElements + w * elements + registerOffset(reg);
+        Registers part = loadVector(gep(place, 4 * offset), builder.getF32Type(), width, false);
+        for (int64_t j = 0; j < width; ++j)
+          values[reg + j] = w == 0 ? part[j] : Value(arith::AddFOp::create(builder, loc, values[reg + j], part[j]));
+      }
+}
+
+void KernelLowering::bindReduction(ResultRange results, MutableArrayRef<Registers> values) {
+  for (auto [result, regs] : llvm::zip(results, values)) {
+    if (isDistributed(result.getType()))
+      registers[result] = regs;
+    else
+      scalars.map(result, regs.front());
+  }
+}
+
+LogicalResult KernelLowering::lowerReduce(ReduceOp op) {
+  unsigned axis = op.getAxis();
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(cast<RankedTensorType>(op.getValues().front().getType())));
+  Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+  Value base = layout.isPadded(axis) ? threadBase(layout, axis) : Value();
+  SmallVector<Registers> sums;
+  for (Value operand : op.getValues()) {
+    const Registers &values = distributed(operand);
+    Registers result;
+    for (ArrayRef<int64_t> group : layout.reductionGroups(axis)) {
+      Value sum;
+      for (int64_t reg : group) {
+        Value term = values[reg];
+        if (base) {
+          Value position = arith::AddIOp::create(builder, loc, base, i32(layout.offsetOfRegister(reg)[axis]));
+          Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position, i32(layout.shape[axis]));
+          term = arith::SelectOp::create(builder, loc, inside, term, zero);
+        }
+        sum = sum ? arith::AddFOp::create(builder, loc, sum, term) : term;
+      }
+      result.push_back(sum);
+    }
+    combineLanes(layout, axis, result);
+    sums.push_back(std::move(result));
+  }
+  combineWarps(layout, axis, sums);
+  bindReduction(op.getResults(), sums);
+  return success();
+}
+
+LogicalResult KernelLowering::lowerDot(DotOp op) {
+  unsigned axis = op.getAxis();
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getMatrix().getType()));
+  SmallVector<int64_t> inVector = layout.sliceRegisters(1 - axis);
+  Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+  Value base = layout.isPadded(axis) ? threadBase(layout, axis) : Value();
+  const Registers &matrix = distributed(op.getMatrix());
+  SmallVector<Registers> sums;
+  for (Value operand : op.getVectors()) {
+    const Registers &vector = distributed(operand);
+    Registers result;
+    for (ArrayRef<int64_t> group : layout.reductionGroups(axis)) {
+      Value sum = zero;
+      for (int64_t reg : group) {
+        Value factor = vector[inVector[reg]], element = matrix[reg];
+        if (base) { // padding counts as zero whatever it holds
+          Value position = arith::AddIOp::create(builder, loc, base, i32(layout.offsetOfRegister(reg)[axis]));
+          Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position, i32(layout.shape[axis]));
+          factor = arith::SelectOp::create(builder, loc, inside, factor, zero);
+          element = arith::SelectOp::create(builder, loc, inside, element, zero);
+        }
+        sum = LLVM::FMAOp::create(builder, loc, factor, element, sum);
+      }
+      result.push_back(sum);
+    }
+    combineLanes(layout, axis, result);
+    sums.push_back(std::move(result));
+  }
+  combineWarps(layout, axis, sums);
+  bindReduction(op.getResults(), sums);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Conversion
+//===----------------------------------------------------------------------===//
+
+/// Whether every warp already holds, in `from`, all elements that its threads need in `to`.
+static bool staysInWarp(const layout::RegisterLayout &from, const layout::RegisterLayout &to) {
+  for (int64_t first = 0; first < from.numThreads; first += layout::kWarpSize) {
+    llvm::DenseSet<int64_t> held;
+    auto flat = [&](const layout::RegisterLayout &layout, int64_t thread, int64_t reg) -> int64_t {
+      layout::Coordinate at = layout.coordinate(thread, reg);
+      if (!layout.isInBounds(at))
+        return -1;
+      int64_t result = 0;
+      for (unsigned axis = 0; axis < layout.rank(); ++axis)
+        result = result * layout.shape[axis] + at[axis];
+      return result;
+    };
+    for (int64_t lane = 0; lane < layout::kWarpSize; ++lane)
+      for (int64_t reg = 0; reg < from.numRegisters; ++reg)
+        held.insert(flat(from, first + lane, reg));
+    for (int64_t lane = 0; lane < layout::kWarpSize; ++lane)
+      for (int64_t reg = 0; reg < to.numRegisters; ++reg)
+        if (int64_t at = flat(to, first + lane, reg); at >= 0 && !held.contains(at))
+          return false;
+  }
+  return true;
+}
+
+LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
+  layout::RegisterLayout from = llvm::cantFail(getLayout(op.getValue().getType()));
+  layout::RegisterLayout to = llvm::cantFail(getLayout(op.getResult().getType()));
+  if (from.digits == to.digits && from.numRegisters == to.numRegisters) {
+    registers[op.getResult()] = distributed(op.getValue());
+    return success();
+  }
+  Type element = op.getResult().getType().getElementType();
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  unsigned rank = from.rank(), last = rank - 1;
+  SmallVector<int64_t> pitch(rank, 1); // covers the padding of both, so nothing needs a mask
+  for (unsigned axis = last; axis > 0; --axis)
+    pitch[axis - 1] = pitch[axis] * std::max(from.covered(axis), to.covered(axis));
+  int64_t elements = pitch[0] * std::max(from.covered(0), to.covered(0));
+  bool inWarp = staysInWarp(from, to);
+  int64_t warps = kernel.getThreads() / layout::kWarpSize;
+  int64_t region = allocateShared((inWarp ? warps : 1) * elements * bytes);
+  auto place = [&](const layout::RegisterLayout &layout) {
+    Value base = i32(0);
+    for (unsigned axis = 0; axis < rank; ++axis)
+      base = arith::AddIOp::create(builder, loc, base,
+                                   arith::MulIOp::create(builder, loc, threadBase(layout, axis), i32(pitch[axis])));
+    if (inWarp)
+      base = arith::AddIOp::create(
+          builder, loc, base,
+          arith::MulIOp::create(builder, loc, threadDigit(layout::kWarpSize, warps), i32(elements)));
+    return gep(sharedPointer(region), toI64(arith::MulIOp::create(builder, loc, base, i32(bytes))));
+  };
+  auto offsetOf = [&](const layout::RegisterLayout &layout, int64_t reg) {
+    int64_t offset = 0;
+    for (auto [axis, distance] : llvm::enumerate(layout.offsetOfRegister(reg)))
+      offset += distance * pitch[axis];
+    return offset * bytes;
+  };
+  auto widthOf = [&](const layout::RegisterLayout &layout) {
+    int64_t width = 1, limit = layout.contiguousRegisters(last);
+    auto aligned = [&](int64_t w) {
+      return llvm::all_of(ArrayRef(pitch).drop_back(), [&](int64_t p) { return p % w == 0; }) && elements % w == 0;
+    };
+    while (limit % (2 * width) == 0 && 2 * width * bytes <= 16 && aligned(2 * width))
+      width *= 2;
+    return width;
+  };
+  SmallVector<layout::ThreadDigit> copies;
+  for (layout::ThreadDigit digit : from.replicaDigits())
+    if (!inWarp || digit.div < layout::kWarpSize)
+      copies.push_back(digit);
+  const Registers &source = distributed(op.getValue());
+  ifTrue(digitsAreZero(copies), [&] {
+    Value base = place(from);
+    int64_t width = widthOf(from);
+    for (int64_t reg = 0; reg < from.numRegisters; reg += width)
+      storeVector(gep(base, offsetOf(from, reg)), ValueRange(source).slice(reg, width));
+  });
+  inWarp ? warpBarrier() : blockBarrier();
+  Value base = place(to);
+  int64_t width = widthOf(to);
+  Registers result;
+  for (int64_t reg = 0; reg < to.numRegisters; reg += width)
+    llvm::append_range(result, loadVector(gep(base, offsetOf(to, reg)), element, width, false));
+  registers[op.getResult()] = std::move(result);
+  return success();
+}

@@ -1,0 +1,130 @@
+//===- Lowering.h - A tile kernel as the program of one thread ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PASSES_TILETONVVM_LOWERING_H
+#define PASSES_TILETONVVM_LOWERING_H
+
+#include "compiler/Layout/Atoms.h"
+#include "dialects/Tile/IR/Tile.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace dl::tile {
+
+/// Lowers one kernel. A scalar of the kernel is one value here, a distributed tensor one value per register, a memref
+/// argument a pointer and its strides.
+class KernelLowering {
+public:
+  KernelLowering(KernelOp kernel, mlir::OpBuilder &builder) : kernel(kernel), builder(builder), loc(kernel.getLoc()) {}
+
+  /// Emits the function at the builder's insertion point, or a diagnostic.
+  mlir::LogicalResult run();
+
+private:
+  using Registers = llvm::SmallVector<mlir::Value>;
+  struct View {
+    mlir::Value pointer;                   ///< !llvm.ptr<1>
+    llvm::SmallVector<mlir::Value> strides; ///< i64, in elements
+    mlir::MemRefType type;
+    bool readOnly = false;                 ///< nothing in the launch writes it
+  };
+
+  // Kernel.cpp: function, arguments, control flow
+  void emitArguments(mlir::Value parameters);
+  mlir::LogicalResult lowerBlock(mlir::Block &block);
+  mlir::LogicalResult lower(mlir::Operation *op);
+  mlir::LogicalResult lowerFor(mlir::scf::ForOp loop);
+  mlir::LogicalResult lowerIf(mlir::scf::IfOp branch);
+  mlir::LogicalResult lowerBody(mlir::Block &from, mlir::Block &to);
+  Registers flatten(mlir::ValueRange values);
+  void bindFlat(mlir::ValueRange values, mlir::ValueRange flat);
+  mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
+  const Registers &distributed(mlir::Value value) { return registers.find(value)->second; }
+
+  // Memory.cpp
+  mlir::LogicalResult lowerLoad(LoadOp op);
+  mlir::LogicalResult lowerStore(StoreOp op);
+  void lowerScalarLoad(mlir::memref::LoadOp op);
+  void lowerScalarStore(mlir::memref::StoreOp op);
+  void lowerSlot(SlotOp op);
+  void lowerLocalStore(LocalStoreOp op);
+  void lowerLocalLoad(LocalLoadOp op);
+  mlir::Value elementOffset(const View &view, mlir::ValueRange indices);
+  struct Access;
+  Access makeAccess(mlir::Value memory, mlir::ValueRange indices, llvm::ArrayRef<int64_t> axes,
+                    std::optional<llvm::ArrayRef<bool>> inBounds, mlir::RankedTensorType tensor);
+  mlir::Value addressOf(const Access &access, int64_t reg);
+  mlir::Value maskOf(const Access &access, int64_t reg);
+
+  // Compute.cpp
+  mlir::LogicalResult lowerElementwise(mlir::Operation *op);
+  mlir::FailureOr<mlir::Value> cloneScalar(mlir::Operation *op, mlir::ValueRange operands);
+  mlir::LogicalResult lowerReduce(ReduceOp op);
+  mlir::LogicalResult lowerDot(DotOp op);
+  mlir::LogicalResult lowerConvert(ConvertOp op);
+  void combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values);
+  void combineWarps(const layout::RegisterLayout &layout, unsigned axis, llvm::MutableArrayRef<Registers> results);
+  void bindReduction(mlir::ResultRange results, llvm::MutableArrayRef<Registers> values);
+
+  // Mma.cpp
+  struct Product;
+  mlir::LogicalResult lowerMma(MmaOp op);
+  void emitMmaSync(Product &product);
+  void emitWgmma(Product &product, mlir::TypedValue<SharedType> buffer);
+  mlir::Value wgmmaDescriptorOf(mlir::TypedValue<SharedType> buffer, const Product &product);
+  Registers withoutPadding(mlir::Value factor, unsigned axisK);
+  Registers factorWords(mlir::Value factor, unsigned axisK, const layout::Instruction &row);
+  Registers inlineAssembly(llvm::StringRef text, mlir::ValueRange tied, mlir::ValueRange inputs);
+  Registers unpackStruct(mlir::Value value);
+
+  // Shared pieces
+  mlir::Value i32(int64_t value);
+  mlir::Value i64(int64_t value);
+  mlir::Value toI64(mlir::Value unsignedInteger);
+  /// The type of one register of a distributed tensor, or of a scalar: index is i64 from here on.
+  mlir::Type scalarType(mlir::Type type) {
+    mlir::Type element = mlir::getElementTypeOrSelf(type);
+    return element.isIndex() ? builder.getI64Type() : element;
+  }
+  mlir::Value threadId();
+  mlir::Value threadDigit(int64_t div, int64_t mod);  ///< i32, cached
+  mlir::Value threadBase(const layout::RegisterLayout &layout, unsigned axis); ///< i32
+  mlir::Value digitsAreZero(llvm::ArrayRef<layout::ThreadDigit> digits);       ///< i1, null if there are none
+  mlir::Value both(mlir::Value a, mlir::Value b);                               ///< null stands for true
+  mlir::Value gep(mlir::Value pointer, mlir::Value bytes);
+  mlir::Value gep(mlir::Value pointer, int64_t bytes);
+  mlir::Value sharedPointer(int64_t offset);
+  int64_t allocateShared(int64_t bytes, int64_t alignment = 16);
+  Registers loadVector(mlir::Value pointer, mlir::Type element, int64_t width, bool invariant);
+  void storeVector(mlir::Value pointer, mlir::ValueRange values);
+  void ifTrue(mlir::Value condition, llvm::function_ref<void()> body);
+  void blockBarrier();
+  void warpBarrier();
+
+  KernelOp kernel;
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::IRMapping scalars;
+  llvm::DenseMap<mlir::Value, Registers> registers;
+  llvm::DenseMap<mlir::Value, View> views;
+  llvm::DenseMap<mlir::Value, int64_t> sharedBuffers;
+  llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> digits;
+  int64_t sharedBytes = 0;
+  int64_t blockBarriers = 0, warpBarriers = 0; ///< emitted so far, to see what a loop body contains
+};
+
+/// The external zero-size global that stands for dynamic shared memory.
+constexpr llvm::StringLiteral kSharedSymbol = "dl_shared";
+
+} // namespace dl::tile
+
+#endif // PASSES_TILETONVVM_LOWERING_H

@@ -1,0 +1,252 @@
+//===- Memory.cpp - Loads and stores of a lowered kernel ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/Tile/Access.h"
+#include "passes/TileToNVVM/Lowering.h"
+
+using namespace mlir;
+using namespace dl;
+using namespace dl::tile;
+
+/// One tile.load or tile.store: a base pointer of the thread, constant offsets of its registers, and what to leave out.
+struct KernelLowering::Access {
+  layout::RegisterLayout layout;
+  Value pointer;                    ///< of register offset zero
+  int64_t width = 1, elementBytes = 1;
+  SmallVector<int64_t> strides;     ///< per tensor axis, in elements; dynamic ones in dynamicStrides
+  SmallVector<Value> dynamicStrides;
+  struct Limit {
+    Value base;         ///< i32: first coordinate of the thread along the axis; null: this axis needs no check
+    Value limit;        ///< i32: coordinates from here on are left out
+    int64_t reach = 0;  ///< largest base over all threads
+    int64_t known = 0;  ///< the limit where it is a constant, else -1
+  };
+  SmallVector<Limit> limits;        ///< per tensor axis
+};
+
+Value KernelLowering::elementOffset(const View &view, ValueRange indices) {
+  Value offset;
+  for (auto [position, stride] : llvm::zip(indices, view.strides)) {
+    Value term = arith::MulIOp::create(builder, loc, scalar(position), stride);
+    offset = offset ? arith::AddIOp::create(builder, loc, offset, term) : term;
+  }
+  return offset ? offset : i64(0);
+}
+
+KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indices, ArrayRef<int64_t> axes,
+                                                  std::optional<ArrayRef<bool>> inBounds, RankedTensorType tensor) {
+  const View &view = views.find(memory)->second;
+  Access access;
+  access.layout = llvm::cantFail(getLayout(tensor));
+  access.width = accessWidth(view.type, axes, tensor);
+  access.elementBytes = tensor.getElementTypeBitWidth() / 8;
+  SmallVector<int64_t> strides;
+  int64_t unused;
+  (void)view.type.getStridesAndOffset(strides, unused);
+  Value offset = elementOffset(view, indices);
+  for (auto [axis, dim] : llvm::enumerate(axes)) {
+    Value base = threadBase(access.layout, axis);
+    Value wide = toI64(base);
+    offset = arith::AddIOp::create(builder, loc, offset, arith::MulIOp::create(builder, loc, wide, view.strides[dim]));
+    access.strides.push_back(strides[dim]);
+    access.dynamicStrides.push_back(view.strides[dim]);
+    Access::Limit limit;
+    limit.base = base;
+    for (const layout::Digit &digit : access.layout.digitsOf(layout::Source::Thread, axis))
+      limit.reach += (digit.mod - 1) * digit.stride;
+    limit.known = tensor.getDimSize(axis);
+    if (!inBounds || !(*inBounds)[axis]) {
+      // Elements left of the memory's end, seen from the tile's first: may be fewer than the tile has.
+      Value room = arith::SubIOp::create(builder, loc, i64(view.type.getDimSize(dim)), scalar(indices[dim]));
+      Value size = i64(tensor.getDimSize(axis));
+      limit.limit = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
+                                            arith::MinSIOp::create(builder, loc, room, size));
+      limit.known = -1;
+    } else {
+      limit.limit = i32(limit.known);
+    }
+    access.limits.push_back(limit);
+  }
+  Value bytes = arith::MulIOp::create(builder, loc, offset, i64(access.elementBytes));
+  access.pointer = gep(view.pointer, bytes);
+  return access;
+}
+
+Value KernelLowering::addressOf(const Access &access, int64_t reg) {
+  layout::Coordinate offset = access.layout.offsetOfRegister(reg);
+  int64_t constant = 0;
+  Value pointer = access.pointer;
+  for (auto [axis, distance] : llvm::enumerate(offset)) {
+    if (!ShapedType::isDynamic(access.strides[axis])) {
+      constant += distance * access.strides[axis] * access.elementBytes;
+    } else if (distance != 0) {
+      Value bytes = arith::MulIOp::create(builder, loc, access.dynamicStrides[axis], i64(distance * access.elementBytes));
+      pointer = gep(pointer, bytes);
+    }
+  }
+  return gep(pointer, constant);
+}
+
+Value KernelLowering::maskOf(const Access &access, int64_t reg) {
+  layout::Coordinate offset = access.layout.offsetOfRegister(reg);
+  Value mask;
+  for (auto [axis, limit] : llvm::enumerate(access.limits)) {
+    if (limit.known >= 0 && limit.reach + offset[axis] < limit.known)
+      continue;
+    Value position = arith::AddIOp::create(builder, loc, limit.base, i32(offset[axis]));
+    mask = both(mask, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position, limit.limit));
+  }
+  return mask;
+}
+
+LogicalResult KernelLowering::lowerLoad(LoadOp op) {
+  RankedTensorType tensor = op.getResult().getType();
+  Type element = tensor.getElementType();
+  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
+  bool invariant = views.find(op.getMemory())->second.readOnly;
+  Registers result;
+  for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width) {
+    Value mask = maskOf(access, reg);
+    if (!mask) {
+      llvm::append_range(result, loadVector(addressOf(access, reg), element, access.width, invariant));
+      continue;
+    }
+    SmallVector<Type> types(access.width, element);
+    auto branch = scf::IfOp::create(builder, loc, types, mask, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(builder, loc, loadVector(addressOf(access, reg), element, access.width, invariant));
+    builder.setInsertionPointToStart(branch.elseBlock());
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
+    scf::YieldOp::create(builder, loc, SmallVector<Value>(access.width, zero));
+    llvm::append_range(result, branch.getResults());
+  }
+  registers[op.getResult()] = std::move(result);
+  return success();
+}
+
+LogicalResult KernelLowering::lowerStore(StoreOp op) {
+  RankedTensorType tensor = op.getValue().getType();
+  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
+  const Registers &values = distributed(op.getValue());
+  ifTrue(digitsAreZero(access.layout.replicaDigits()), [&] {
+    for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width)
+      ifTrue(maskOf(access, reg), [&] {
+        storeVector(addressOf(access, reg), ValueRange(values).slice(reg, access.width));
+      });
+  });
+  return success();
+}
+
+void KernelLowering::lowerScalarLoad(memref::LoadOp op) {
+  const View &view = views.find(op.getMemRef())->second;
+  Type element = view.type.getElementType();
+  Value bytes = arith::MulIOp::create(builder, loc, elementOffset(view, op.getIndices()),
+                                      i64(element.getIntOrFloatBitWidth() / 8));
+  scalars.map(op.getResult(), loadVector(gep(view.pointer, bytes), element, 1, view.readOnly).front());
+}
+
+void KernelLowering::lowerScalarStore(memref::StoreOp op) {
+  const View &view = views.find(op.getMemRef())->second;
+  Value bytes = arith::MulIOp::create(builder, loc, elementOffset(view, op.getIndices()),
+                                      i64(view.type.getElementTypeBitWidth() / 8));
+  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, threadId(), i32(0));
+  ifTrue(first, [&] { storeVector(gep(view.pointer, bytes), scalar(op.getValueToStore())); });
+}
+
+void KernelLowering::lowerSlot(SlotOp op) {
+  const View &view = views.find(op.getSlots())->second;
+  Type element = view.type.getElementType(), i64Type = builder.getI64Type();
+  Value absent = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, view.pointer,
+                                      LLVM::ZeroOp::create(builder, loc, view.pointer.getType()));
+  auto branch = scf::IfOp::create(builder, loc, TypeRange(i64Type), absent, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(builder, loc, toI64(scalar(op.getRow())));
+    builder.setInsertionPointToStart(branch.elseBlock());
+    Value bytes = arith::MulIOp::create(builder, loc, elementOffset(view, op.getRow()),
+                                        i64(element.getIntOrFloatBitWidth() / 8));
+    Value slot = loadVector(gep(view.pointer, bytes), element, 1, view.readOnly).front();
+    if (!element.isInteger(64))
+      slot = arith::ExtSIOp::create(builder, loc, i64Type, slot);
+    scf::YieldOp::create(builder, loc, slot);
+  }
+  scalars.map(op.getSlot(), branch.getResult(0));
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+/// Byte offset of a register's element in a buffer. The swizzle mixes thread and register bits, so it is computed whole.
+static Value sharedOffset(OpBuilder &builder, Location loc, const layout::SharedLayout &shared, ValueRange coordinate) {
+  auto i32 = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+  auto add = [&](Value a, Value b) -> Value { return arith::AddIOp::create(builder, loc, a, b); };
+  auto mul = [&](Value a, int64_t b) -> Value { return arith::MulIOp::create(builder, loc, a, i32(b)); };
+  Value row = coordinate.size() > 1 ? coordinate[coordinate.size() - 2] : i32(0), column = coordinate.back();
+  Value panel = arith::DivUIOp::create(builder, loc, column, i32(shared.panelColumns()));
+  Value inPanel = arith::RemUIOp::create(builder, loc, column, i32(shared.panelColumns()));
+  Value offset = add(add(mul(panel, shared.panelBytes()), mul(row, shared.pitch)), mul(inPanel, shared.elementBytes));
+  if (int64_t mask = shared.swizzleMask()) {
+    Value bits = arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, offset, i32(7)), i32(mask));
+    offset = arith::XOrIOp::create(builder, loc, offset, arith::ShLIOp::create(builder, loc, bits, i32(4)));
+  }
+  return offset;
+}
+
+void KernelLowering::lowerLocalStore(LocalStoreOp op) {
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getValue().getType()));
+  layout::SharedLayout shared = llvm::cantFail(getLayout(op.getBuffer().getType()));
+  SmallVector<Value> base;
+  for (unsigned axis = 0; axis < layout.rank(); ++axis)
+    base.push_back(threadBase(layout, axis));
+  Value buffer = sharedPointer(sharedBuffers.lookup(op.getBuffer()));
+  const Registers &values = distributed(op.getValue());
+  // Within a run of contiguous registers of at most 16 bytes the swizzle keeps neighbours together.
+  int64_t width = 1, limit = layout.contiguousRegisters(layout.rank() - 1);
+  while (limit % (2 * width) == 0 && 2 * width * shared.elementBytes <= 16 && layout.shape.back() % (2 * width) == 0)
+    width *= 2;
+  ifTrue(digitsAreZero(layout.replicaDigits()), [&] {
+    for (int64_t reg = 0; reg < layout.numRegisters; reg += width) {
+      layout::Coordinate offset = layout.offsetOfRegister(reg);
+      SmallVector<Value> coordinate;
+      Value mask;
+      for (unsigned axis = 0; axis < layout.rank(); ++axis) {
+        coordinate.push_back(arith::AddIOp::create(builder, loc, base[axis], i32(offset[axis])));
+        if (layout.isPadded(axis))
+          mask = both(mask, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, coordinate.back(),
+                                                  i32(layout.shape[axis])));
+      }
+      ifTrue(mask, [&] {
+        Value address = gep(buffer, toI64(sharedOffset(builder, loc, shared, coordinate)));
+        storeVector(address, ValueRange(values).slice(reg, width));
+      });
+    }
+  });
+}
+
+void KernelLowering::lowerLocalLoad(LocalLoadOp op) {
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getResult().getType()));
+  layout::SharedLayout shared = llvm::cantFail(getLayout(op.getBuffer().getType()));
+  Value buffer = sharedPointer(sharedBuffers.lookup(op.getBuffer()));
+  Registers result;
+  for (int64_t reg = 0; reg < layout.numRegisters; ++reg) {
+    layout::Coordinate offset = layout.offsetOfRegister(reg);
+    SmallVector<Value> coordinate;
+    for (unsigned axis = 0; axis < layout.rank(); ++axis) {
+      Value position = arith::AddIOp::create(builder, loc, threadBase(layout, axis), i32(offset[axis]));
+      if (layout.isPadded(axis)) // padding may hold anything: read the last element there
+        position = arith::MinUIOp::create(builder, loc, position, i32(layout.shape[axis] - 1));
+      coordinate.push_back(position);
+    }
+    Value address = gep(buffer, toI64(sharedOffset(builder, loc, shared, coordinate)));
+    result.push_back(loadVector(address, op.getResult().getType().getElementType(), 1, false).front());
+  }
+  registers[op.getResult()] = std::move(result);
+}
