@@ -1,0 +1,194 @@
+//===- CrossLane.cpp - Conversions and sums over lanes --------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/TileToCPU/Lowering.h"
+
+using namespace mlir;
+using namespace dl::tile;
+using dl::layout::Digit;
+using dl::layout::Source;
+
+//===----------------------------------------------------------------------===//
+// Conversion
+//===----------------------------------------------------------------------===//
+
+/// Every register fetches its element from the owner in the other layout. Places of padding that
+/// only the result has are wrapped into the operand's by the digits: they read something, which is
+/// all they may.
+LogicalResult LaneLowering::lowerConvert(ConvertOp op) {
+  if (Value splat = places.lookup(op.getValue()).splat) {
+    bind(op.getResult(), {nullptr, splat});
+    return success();
+  }
+  const Layout &from = layoutOf(op.getValue().getType()), &to = layoutOf(op.getResult().getType());
+  Arena::Buffer *result = bindNew(op.getResult());
+  forEachElement(to, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    Value source = host->i64(0);
+    for (unsigned axis = 0; axis < to.rank(); ++axis)
+      source = host->add(source, shareOfPlace(from, axis, coordinates[axis], to.covered(axis)));
+    Value element = loadElement(op.getValue(), source);
+    storeElement(result, element, flat(to, thread, reg));
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sums: registers, lanes, warps
+//===----------------------------------------------------------------------===//
+
+LogicalResult LaneLowering::lowerReduce(ReduceOp op) {
+  const Layout &layout = layoutOf(cast<RankedTensorType>(op.getValues().front().getType()));
+  Value zero = host->zero(host->getF32Type());
+  auto term = [&](unsigned i, Value thread, Value reg, Value inside, Value sum) -> Value {
+    Value value = loadElement(op.getValues()[i], flat(layout, thread, reg));
+    if (inside)
+      value = arith::SelectOp::create(*host, host->loc, inside, value, zero);
+    return arith::AddFOp::create(*host, host->loc, sum, value);
+  };
+  emitReduction(layout, op.getAxis(), op.getResults(), -0.0f, term); // -0 + x = x for every x
+  return success();
+}
+
+LogicalResult LaneLowering::lowerDot(DotOp op) {
+  unsigned axis = op.getAxis();
+  const Layout &layout = layoutOf(op.getMatrix().getType());
+  Value zero = host->zero(host->getF32Type());
+  auto term = [&](unsigned i, Value thread, Value reg, Value inside, Value sum) -> Value {
+    Value vector = op.getVectors()[i];
+    const Layout &slice = layoutOf(cast<RankedTensorType>(vector.getType()));
+    Value factor = loadElement(vector, flat(slice, thread, sliceRegister(layout, 1 - axis, reg)));
+    Value element = loadElement(op.getMatrix(), flat(layout, thread, reg));
+    if (inside) {
+      factor = arith::SelectOp::create(*host, host->loc, inside, factor, zero);
+      element = arith::SelectOp::create(*host, host->loc, inside, element, zero);
+    }
+    return math::FmaOp::create(*host, host->loc, factor, element, sum);
+  };
+  emitReduction(layout, axis, op.getResults(), 0.0f, term);
+  return success();
+}
+
+void LaneLowering::emitReduction(const Layout &layout, unsigned axis, ResultRange results,
+                                 float start, Term term) {
+  SmallVector<Arena::Buffer *> sums;
+  int64_t bytes = 4 * layout.numThreads * layout.slice(axis).numRegisters;
+  for (size_t i = 0; i < results.size(); ++i)
+    sums.push_back(arena.allocate(bytes));
+  sumRegisters(layout, axis, sums, start, term);
+  combineLanes(layout, axis, sums);
+  combineWarps(layout, axis, sums);
+  for (auto [result, sum] : llvm::zip(results, sums)) {
+    if (isDistributed(result.getType())) {
+      bind(result, {sum, {}});
+      continue;
+    }
+    scalars.map(result, host->load(pointerTo(sum),
+                                   result.getType())); // all threads hold it: take the first
+    arena.release(sum);
+  }
+}
+
+/// Registers of the parent are written (s, k): s counts those of the slice, k those along the axis
+/// in ascending order of the coordinate.
+void LaneLowering::sumRegisters(const Layout &layout, unsigned axis, ArrayRef<Arena::Buffer *> sums,
+                                float start, Term term) {
+  SmallVector<HostBuilder::Term> others, alongAxis, coordinates;
+  int64_t numSlice = 1, numAlong = 1;
+  for (const Digit &d : layout.digitsOf(Source::Register))
+    if (d.axis != axis) {
+      others.push_back({numSlice, d.mod, d.div});
+      numSlice *= d.mod;
+    }
+  SmallVector<Digit> digits = layout.digitsOf(Source::Register, axis);
+  llvm::sort(digits, [](const Digit &a, const Digit &b) { return a.stride < b.stride; });
+  for (const Digit &d : digits) {
+    alongAxis.push_back({numAlong, d.mod, d.div});
+    coordinates.push_back({numAlong, d.mod, d.stride});
+    numAlong *= d.mod;
+  }
+  SmallVector<Value> init(sums.size(), host->constant(host->getF32FloatAttr(start)));
+  host->loop(layout.numThreads, [&](Value thread) {
+    Value base = layout.isPadded(axis) ? digitSum(layout, Source::Thread, axis, thread) : Value();
+    host->loop(numSlice, [&](Value s) {
+      Value first = host->sum(s, numSlice, others);
+      auto body = [&](Value k, ValueRange before) {
+        Value reg = host->add(first, host->sum(k, numAlong, alongAxis));
+        Value inside;
+        if (base)
+          inside =
+              host->less(host->add(base, host->sum(k, numAlong, coordinates)), layout.shape[axis]);
+        SmallVector<Value> after;
+        for (auto [i, sum] : llvm::enumerate(before))
+          after.push_back(term(i, thread, reg, inside, sum));
+        return after;
+      };
+      for (auto [buffer, sum] : llvm::zip(sums, host->loop(numAlong, init, body)))
+        storeElement(buffer, sum, host->add(host->mul(thread, numSlice), s));
+    });
+  });
+}
+
+/// A butterfly: in each step every lane adds what its partner held before.
+void LaneLowering::combineLanes(const Layout &layout, unsigned axis,
+                                MutableArrayRef<Arena::Buffer *> sums) {
+  int64_t registers = layout.slice(axis).numRegisters;
+  Type f32 = host->getF32Type();
+  for (int64_t mask : layout.reductionLaneMasks(axis))
+    for (Arena::Buffer *&sum : sums) {
+      Arena::Buffer *next = arena.allocate(sum->bytes);
+      Value before = pointerTo(sum);
+      host->loop(layout.numThreads, [&](Value thread) {
+        Value partner = host->bitXor(thread, host->i64(mask));
+        host->loop(registers, [&](Value reg) {
+          Value place = host->add(host->mul(thread, registers), reg);
+          Value other = host->add(host->mul(partner, registers), reg);
+          Value mine = host->load(host->element(before, f32, place), f32);
+          Value theirs = host->load(host->element(before, f32, other), f32);
+          storeElement(next, arith::AddFOp::create(*host, host->loc, mine, theirs), place);
+        });
+      });
+      arena.release(sum);
+      sum = next;
+    }
+}
+
+/// Every thread adds up all warps along the axis, the fastest digit of the warp number first.
+void LaneLowering::combineWarps(const Layout &layout, unsigned axis,
+                                MutableArrayRef<Arena::Buffer *> sums) {
+  int64_t registers = layout.slice(axis).numRegisters, warps = 1;
+  SmallVector<HostBuilder::Term> ofWarp, ofThread;
+  for (const layout::ThreadDigit &d : layout.reductionWarpDigits(axis)) {
+    ofWarp.push_back({warps, d.mod, d.div});
+    ofThread.push_back({d.div, d.mod, d.div});
+    warps *= d.mod;
+  }
+  if (warps == 1)
+    return;
+  Type f32 = host->getF32Type();
+  Value nothing = host->constant(host->getF32FloatAttr(-0.0f));
+  for (Arena::Buffer *&sum : sums) {
+    Arena::Buffer *next = arena.allocate(sum->bytes);
+    Value before = pointerTo(sum);
+    host->loop(layout.numThreads, [&](Value thread) {
+      Value first = host->sub(thread, host->sum(thread, layout.numThreads, ofThread));
+      host->loop(registers, [&](Value reg) {
+        auto body = [&](Value warp, ValueRange total) {
+          Value other = host->add(first, host->sum(warp, warps, ofWarp));
+          Value place = host->add(host->mul(other, registers), reg);
+          Value part = host->load(host->element(before, f32, place), f32);
+          return SmallVector<Value>{arith::AddFOp::create(*host, host->loc, total[0], part)};
+        };
+        Value total = host->loop(warps, nothing, body).front();
+        storeElement(next, total, host->add(host->mul(thread, registers), reg));
+      });
+    });
+    arena.release(sum);
+    sum = next;
+  }
+}

@@ -1,0 +1,180 @@
+//===- Memory.cpp - Global memory, slots, shared memory -------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/TileToCPU/Lowering.h"
+
+using namespace mlir;
+using namespace dl::tile;
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+Value LaneLowering::elementPointer(const View &view, ArrayRef<Value> indices) {
+  Value offset = host->i64(0);
+  for (auto [index, stride] : llvm::zip(indices, view.strides))
+    offset = host->add(offset, host->mul(host->toI64(scalars.lookup(index)), stride));
+  return host->element(view.pointer, view.type.getElementType(), offset);
+}
+
+LaneLowering::Access LaneLowering::makeAccess(Value memory, ValueRange indices,
+                                              ArrayRef<int64_t> axes,
+                                              std::optional<ArrayRef<bool>> inBounds,
+                                              const Layout &layout) {
+  const View &view = views.find(memory)->second;
+  Access access;
+  access.start = elementPointer(view, llvm::to_vector(indices));
+  for (auto [axis, dim] : llvm::enumerate(axes)) {
+    access.strides.push_back(view.strides[dim]);
+    int64_t size = view.type.getDimSize(dim);
+    Value index = scalars.lookup(indices[dim]);
+    std::optional<int64_t> known = getConstantIntValue(index);
+    bool enough = (inBounds && (*inBounds)[axis]) ||
+                  (known && *known >= 0 && *known + layout.shape[axis] <= size);
+    access.limits.push_back(enough ? Value() : host->sub(host->i64(size), host->toI64(index)));
+  }
+  return access;
+}
+
+Value LaneLowering::pointerOf(const Access &access, Type element, const Coordinates &coordinates) {
+  Value offset = host->i64(0);
+  for (auto [coordinate, stride] : llvm::zip(coordinates, access.strides))
+    offset = host->add(offset, host->mul(coordinate, stride));
+  return host->element(access.start, element, offset);
+}
+
+Value LaneLowering::maskOf(const Access &access, const Layout &layout,
+                           const Coordinates &coordinates) {
+  Value mask = insideShape(layout, coordinates);
+  for (auto [coordinate, limit] : llvm::zip(coordinates, access.limits))
+    if (limit)
+      mask = host->both(mask, arith::CmpIOp::create(*host, host->loc, arith::CmpIPredicate::slt,
+                                                    coordinate, limit));
+  return mask;
+}
+
+LogicalResult LaneLowering::lowerLoad(LoadOp op) {
+  const Layout &layout = layoutOf(op.getResult().getType());
+  Type element = op.getResult().getType().getElementType();
+  Access access =
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout);
+  Arena::Buffer *buffer = bindNew(op.getResult());
+  forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    Value value = host->select(
+        maskOf(access, layout, coordinates),
+        [&] { return host->load(pointerOf(access, element, coordinates), element); },
+        host->zero(element));
+    storeElement(buffer, value, flat(layout, thread, reg));
+  });
+  return success();
+}
+
+LogicalResult LaneLowering::lowerStore(StoreOp op) {
+  const Layout &layout = layoutOf(op.getValue().getType());
+  Type element = op.getValue().getType().getElementType();
+  Access access =
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout);
+  auto body = [&](Value thread, Value reg, const Coordinates &coordinates) {
+    host->ifTrue(maskOf(access, layout, coordinates), [&] {
+      Value value = loadElement(op.getValue(), flat(layout, thread, reg));
+      host->store(value, pointerOf(access, element, coordinates));
+    });
+  };
+  forEachElement(layout, body, /*ownersOnly=*/true);
+  return success();
+}
+
+void LaneLowering::lowerScalarAccess(Operation *op) {
+  if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    const View &view = views.find(load.getMemRef())->second;
+    Value pointer = elementPointer(view, llvm::to_vector(load.getIndices()));
+    scalars.map(load.getResult(), host->load(pointer, load.getType()));
+    return;
+  }
+  auto store = cast<memref::StoreOp>(op);
+  const View &view = views.find(store.getMemRef())->second;
+  Value pointer = elementPointer(view, llvm::to_vector(store.getIndices()));
+  host->store(scalars.lookup(store.getValueToStore()), pointer);
+}
+
+LogicalResult LaneLowering::lowerSlot(SlotOp op) {
+  const View &view = views.find(op.getSlots())->second;
+  Value null = LLVM::ZeroOp::create(*host, host->loc, view.pointer.getType());
+  Value present =
+      LLVM::ICmpOp::create(*host, host->loc, LLVM::ICmpPredicate::ne, view.pointer, null);
+  Value row = host->toI64(scalars.lookup(op.getRow()));
+  auto entry = [&] {
+    return host->toI64(host->load(elementPointer(view, {op.getRow()}), view.type.getElementType()));
+  };
+  scalars.map(op.getSlot(), host->select(present, entry, row));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult LaneLowering::lowerAlloc(AllocOp op) {
+  SharedBuffer buffer;
+  buffer.layout =
+      llvm::cantFail(getLayout(op.getResult().getType())); // the type's verifier has seen it
+  buffer.offset = arena.allocate(buffer.layout.totalBytes())->offset; // held for good
+  sharedBuffers[op.getResult()] = buffer;
+  return success();
+}
+
+/// SharedLayout::byteOffset in the index arithmetic of the host.
+Value LaneLowering::sharedOffset(const layout::SharedLayout &layout,
+                                 const Coordinates &coordinates) {
+  Value column = coordinates.back(), offset = host->i64(0);
+  int64_t matrices = layout.matrixBytes();
+  for (size_t axis = layout.shape.size(); axis-- > 2; matrices *= layout.shape[axis - 2])
+    offset = host->add(offset, host->mul(coordinates[axis - 2], matrices));
+  if (layout.shape.size() > 1)
+    offset = host->add(offset, host->mul(coordinates[coordinates.size() - 2], layout.pitch));
+  if (layout.panels() > 1) {
+    offset =
+        host->add(offset, host->mul(host->div(column, layout.panelColumns()), layout.panelBytes()));
+    column = host->rem(column, layout.panelColumns());
+  }
+  offset = host->add(offset, host->mul(column, layout.elementBytes));
+  if (!layout.swizzle)
+    return offset;
+  Value row = host->bitAnd(host->div(offset, 128), layout.swizzleMask());
+  return host->bitXor(offset, host->mul(row, 16));
+}
+
+LogicalResult LaneLowering::lowerLocalStore(LocalStoreOp op) {
+  const Layout &layout = layoutOf(op.getValue().getType());
+  const SharedBuffer &buffer = sharedBuffers.find(op.getBuffer())->second;
+  auto body = [&](Value thread, Value reg, const Coordinates &coordinates) {
+    host->ifTrue(insideShape(layout, coordinates), [&] {
+      Value value = loadElement(op.getValue(), flat(layout, thread, reg));
+      Value offset = host->add(sharedOffset(buffer.layout, coordinates), buffer.offset);
+      host->store(value, host->bytes(scratch, offset));
+    });
+  };
+  forEachElement(layout, body, /*ownersOnly=*/true);
+  return success();
+}
+
+LogicalResult LaneLowering::lowerLocalLoad(LocalLoadOp op) {
+  const Layout &layout = layoutOf(op.getResult().getType());
+  const SharedBuffer &buffer = sharedBuffers.find(op.getBuffer())->second;
+  Type element = op.getResult().getType().getElementType();
+  Arena::Buffer *result = bindNew(op.getResult());
+  forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    auto load = [&] {
+      Value offset = host->add(sharedOffset(buffer.layout, coordinates), buffer.offset);
+      return host->load(host->bytes(scratch, offset), element);
+    };
+    Value value = host->select(insideShape(layout, coordinates), load, host->zero(element));
+    storeElement(result, value, flat(layout, thread, reg));
+  });
+  return success();
+}
