@@ -1,0 +1,119 @@
+//===- Recurrent.cpp - Shape of a recurrent kernel ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Schedule/Recurrent.h"
+#include <algorithm>
+
+using namespace dl;
+using namespace dl::schedule;
+
+namespace {
+constexpr int64_t kVectorElements = 4; // of fp32: one 16-byte access
+constexpr int64_t kMinDim = 16, kMaxDim = 256;
+constexpr int64_t kMaxWarps = 32;
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Registers a thread needs beside its part of the state: operands of the reads and the update,
+/// addresses, sums.
+constexpr int64_t kWorkingRegisters = 30;
+
+int64_t residentBlocks(const RecurrentProblem &problem, int64_t threads, int64_t stateRegisters) {
+  int64_t perThread = ceilDiv(stateRegisters + kWorkingRegisters, 8) * 8;
+  return std::max<int64_t>(1, problem.registersPerSM / (threads * perThread));
+}
+
+/// V contiguous: 8 lanes read 32 columns of a row, a full line of fp32; rows are dealt to 4 lanes, some warps and
+/// registers, and further warps stand side by side along V.
+llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem, const RecurrentOverrides &overrides) {
+  constexpr int64_t valueLanes = 8, keyLanes = 32 / valueLanes, columns = valueLanes * kVectorElements;
+  constexpr int64_t rowsPerThread = 8, usualWarps = 8;
+  // Decided by K alone: it is the shape of the summation tree.
+  int64_t keyWarps = 1;
+  while (keyWarps < usualWarps && problem.keyDim > keyLanes * keyWarps * rowsPerThread)
+    keyWarps *= 2;
+  int64_t strips = ceilDiv(problem.valueDim, columns), valueWarps = strips;
+  if (overrides.valueTile) {
+    if (overrides.valueTile % columns != 0)
+      return llvm::createStringError("value tile: expected a multiple of %d, got %d", int(columns),
+                                     int(overrides.valueTile));
+    valueWarps = overrides.valueTile / columns;
+  } else if (problem.canSplitValue) {
+    valueWarps = std::max<int64_t>(1, usualWarps / keyWarps);
+    while (strips % valueWarps != 0)
+      --valueWarps;
+  }
+  RecurrentPlan plan;
+  plan.warps = keyWarps * valueWarps;
+  if (plan.warps > kMaxWarps || (overrides.warps && overrides.warps != plan.warps))
+    return llvm::createStringError("warps: a tile of %d columns takes %d, got %d", int(valueWarps * columns),
+                                   int(plan.warps), int(overrides.warps ? overrides.warps : kMaxWarps));
+  int64_t keyPerThread = ceilDiv(problem.keyDim, keyLanes * keyWarps);
+  plan.valueTile = valueWarps * columns;
+  plan.state = {{keyPerThread, kVectorElements}, {keyLanes, valueLanes}, {keyWarps, valueWarps}, {1, 0}, plan.warps};
+  plan.minBlocks = residentBlocks(problem, plan.warps * 32, keyPerThread * kVectorElements);
+
+  // Every warp computes the key vectors for itself: no barrier, and the copies cost less than one.
+  int64_t vector = kVectorElements;
+  while (vector > 1 && problem.keyDim % (32 * vector) != 0)
+    vector /= 2;
+  if (problem.keyDim % 32 != 0)
+    vector = kVectorElements;
+  plan.key = {{vector}, {32}, {1}, {0}, plan.warps};
+  return plan;
+}
+
+/// K contiguous: lanes run along K, so a read is summed within the warp and warps split V.
+llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
+                                     const RecurrentOverrides &overrides) {
+  RecurrentPlan plan;
+  int64_t keyLanes = 32; // the largest that K fills exactly; if none does, pad
+  while (keyLanes > 4 && problem.keyDim % (kVectorElements * keyLanes) != 0)
+    keyLanes /= 2;
+  int64_t keyRepeats = ceilDiv(problem.keyDim, kVectorElements * keyLanes);
+  int64_t valueLanes = 32 / keyLanes;
+  plan.warps = overrides.warps ? overrides.warps : 4;
+  int64_t rows = valueLanes * plan.warps; // of V, held one per thread row
+  int64_t tile = overrides.valueTile;
+  if (!tile) {
+    int64_t perThread =
+        std::max<int64_t>(1, 32 / (kVectorElements * keyRepeats)); // 32 state registers
+    tile = std::min(rows * perThread, ceilDiv(problem.valueDim, rows) * rows);
+    if (!problem.canSplitValue)
+      tile = ceilDiv(problem.valueDim, rows) * rows;
+  }
+  if (tile % rows != 0)
+    return llvm::createStringError("value tile: expected a multiple of %d, got %d", int(rows),
+                                   int(tile));
+  plan.valueTile = tile;
+  plan.state = {
+      {kVectorElements, tile / rows}, {keyLanes, valueLanes}, {1, plan.warps}, {0, 1}, plan.warps};
+  plan.minBlocks =
+      residentBlocks(problem, plan.warps * 32, kVectorElements * keyRepeats * tile / rows);
+  plan.keyIsSlice = true;
+  return plan;
+}
+} // namespace
+
+llvm::Expected<RecurrentPlan> schedule::planRecurrent(const RecurrentProblem &problem,
+                                                      const RecurrentOverrides &overrides) {
+  for (auto [name, dim] : {std::pair("key", problem.keyDim), std::pair("value", problem.valueDim)})
+    if (dim < kMinDim || dim > kMaxDim || dim % kVectorElements != 0)
+      return llvm::createStringError(
+          "%s dimension: expected a multiple of 4 from 16 to 256, got %d", name, int(dim));
+  if (overrides.warps < 0 || overrides.warps > kMaxWarps)
+    return llvm::createStringError("warps: expected 1 to %d, got %d", int(kMaxWarps), int(overrides.warps));
+  if (overrides.valueTile && !problem.canSplitValue && overrides.valueTile < problem.valueDim)
+    return llvm::createStringError(
+        "value tile: the step sums along V, so expected at least %d, got %d", int(problem.valueDim),
+        int(overrides.valueTile));
+  llvm::Expected<RecurrentPlan> plan =
+      problem.layout == StateLayout::KV ? planKV(problem, overrides) : planVK(problem, overrides);
+  if (plan && overrides.minBlocks)
+    plan->minBlocks = overrides.minBlocks;
+  return plan;
+}

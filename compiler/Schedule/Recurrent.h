@@ -1,0 +1,63 @@
+//===- Recurrent.h - Shape of a recurrent kernel ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The recurrent kernel holds a K x VT tile of the state in registers, reads it once for all queries
+// of a token and writes it back after the last token. Blocks split V only. What is chosen here, as
+// numbers, from the dims and the memory layout:
+//
+//  * how the K axis is dealt to lanes, warps and registers. This alone fixes the tree in which a
+//    read is summed, so it must depend on K and the state's layout only: then every split of V
+//    gives the same bits;
+//  * how wide a V tile is, in 16-byte accesses along the contiguous axis;
+//  * the layout in which token-local key vectors are computed before they meet the tile.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_SCHEDULE_RECURRENT_H
+#define COMPILER_SCHEDULE_RECURRENT_H
+
+#include "compiler/Layout/Layout.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+
+namespace dl::schedule {
+
+/// Which of the two axes of a state matrix is contiguous in memory.
+enum class StateLayout { KV, VK };
+
+struct RecurrentProblem {
+  int64_t keyDim = 0, valueDim = 0;
+  StateLayout layout = StateLayout::KV;
+  int64_t stateBytes = 4; ///< per element in memory
+  /// False if a token's step sums along V: then one block must hold all of V.
+  bool canSplitValue = true;
+  int64_t registersPerSM = 65536;
+};
+
+struct RecurrentPlan {
+  int64_t valueTile = 0;       ///< columns of V per block
+  int64_t warps = 0;           ///< per block
+  int64_t minBlocks = 0;       ///< resident blocks per SM the register budget is set for
+  layout::BlockedParams state; ///< of the K x valueTile tile, axes (key, value)
+  layout::BlockedParams key;   ///< of token-local key vectors; unused if `keyIsSlice`
+  bool keyIsSlice =
+      false; ///< key vectors are computed as the slice of the state tile: no conversion
+
+  int64_t tiles(int64_t valueDim) const { return (valueDim + valueTile - 1) / valueTile; }
+};
+
+/// Forced values for tests and tuning; 0 lets the model decide.
+struct RecurrentOverrides {
+  int64_t valueTile = 0, warps = 0, minBlocks = 0;
+};
+
+/// The plan for a problem, or one line that says which dimension cannot be served and what could.
+llvm::Expected<RecurrentPlan> planRecurrent(const RecurrentProblem &problem,
+                                            const RecurrentOverrides &overrides = {});
+
+} // namespace dl::schedule
+
+#endif // COMPILER_SCHEDULE_RECURRENT_H

@@ -1,0 +1,46 @@
+//===- Passes.td - From an operator to programs of thread blocks ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PASSES_LINATTNTOTILE_PASSES
+#define PASSES_LINATTNTOTILE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
+  let summary = "Token by token with the state in registers: one tile.kernel per operator";
+  let description = [{
+    Replaces each `linattn.operator` (options set, ops expanded) by the `tile.kernel` that runs T >= 1 tokens of every row.
+    A block owns one row, one value head and a tile of V; K is never split between blocks. Per token, in affine form:
+
+    1. token-local maths, key vectors in a layout of their own;
+    2. one pass over the state tile for all reads whose query does not depend on another read:
+       (x e^G)^T S0, where G sums the decays before the read;
+    3. earlier writes of the same token, added as (x . a e^G) b;
+    4. the new state e^G S0 + sum of (a e^G) b^T.
+
+    So the state is read once and written once, and the sum over K is one fixed tree. Decays may lie along any axis; steps
+    that are not affine in the state are legal too, since each read's result is used as it is.
+
+    Rows whose source or destination slot is below `first_slot` are null: outputs zero, nothing read.
+
+    Example: `test/Transforms/schedule-recurrent.mlir`.
+  }];
+  let options = [
+    Option<"keyDim", "key-dim", "int64_t", "128", "K, the key dimension">,
+    Option<"valueDim", "value-dim", "int64_t", "128", "V, the value dimension">,
+    Option<"stateLayout", "state-layout", "std::string", "\"kv\"", "kv or vk: axes of the state in memory, the last one contiguous">,
+    Option<"stateType", "state-type", "std::string", "\"f32\"", "f32, bf16 or f16">,
+    Option<"ioType", "io-type", "std::string", "\"bf16\"", "f32, bf16 or f16: inputs and outputs that the operator does not pin">,
+    Option<"valueTile", "value-tile", "int64_t", "0", "columns of V per block; 0: chosen by the model">,
+    Option<"warps", "warps", "int64_t", "0", "warps per block; 0: chosen by the model">,
+    Option<"minBlocks", "min-blocks", "int64_t", "0", "resident blocks the register budget is set for; 0: chosen by the model">
+  ];
+  let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect"];
+}
+
+#endif // PASSES_LINATTNTOTILE_PASSES
