@@ -1,0 +1,312 @@
+//===- Compile.cpp - One kernel from a spec ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Package/Compile.h"
+#include "compiler/Package/HostObject.h"
+#include "compiler/Package/Manifest.h"
+#include "compiler/Package/Reference.h"
+#include "compiler/Pipelines/Pipelines.h"
+#include "dialects/LinAttn/IR/LinAttn.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/NVVM/EmitPTX.h"
+#include "passes/TileToCPU/Passes.h"
+#include "passes/TileToNVVM/Passes.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace dl;
+using namespace dl::package;
+
+namespace {
+/// A context with the source loaded and diagnostics, with carets, going to a string.
+class Session {
+public:
+  Session(const Spec &spec, std::string &diagnostics)
+      : context(makeRegistry(), MLIRContext::Threading::DISABLED), sink(diagnostics), handler(sources, &context, sink) {
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(spec.text, spec.path), llvm::SMLoc());
+    module = parseSourceFile<ModuleOp>(sources, &context);
+  }
+  ~Session() { sink.flush(); }
+
+  /// Leaves only the function-like op `symbol` in the module.
+  LogicalResult isolate(StringRef symbol) {
+    if (!module)
+      return failure();
+    for (Operation &op : llvm::make_early_inc_range(module->getBody()->getOperations()))
+      if (auto name = SymbolTable::getSymbolName(&op); name && name.getValue() != symbol)
+        op.erase();
+    return success();
+  }
+
+  template <typename Options> LogicalResult run(void (*build)(OpPassManager &, const Options &), const Options &options) {
+    PassManager manager(&context);
+    build(manager, options);
+    return manager.run(*module);
+  }
+  LogicalResult run(ModuleOp on, void (*build)(OpPassManager &)) {
+    PassManager manager(&context);
+    build(manager);
+    return manager.run(on);
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+
+private:
+  static DialectRegistry makeRegistry() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    return registry;
+  }
+  llvm::SourceMgr sources;
+  llvm::raw_string_ostream sink;
+  SourceMgrDiagnosticHandler handler;
+};
+
+std::string print(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->print(stream);
+  stream << '\n';
+  return text;
+}
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The one function a lowered module holds.
+LLVM::LLVMFuncOp findFunction(ModuleOp module, StringRef name) {
+  LLVM::LLVMFuncOp found;
+  module.walk([&](LLVM::LLVMFuncOp function) {
+    if (function.getSymName() == name)
+      found = function;
+  });
+  return found;
+}
+
+int64_t integerAttr(Operation *op, StringRef name) {
+  auto attribute = op ? op->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
+  return attribute ? attribute.getInt() : 0;
+}
+
+/// The way from a tile kernel to its target, once per register budget that is tried.
+class Backend {
+public:
+  Backend(Session &session, const KernelRequest &request, Stage stage, CompiledKernel &result)
+      : session(session), request(request), stage(stage), result(result) {}
+
+  LogicalResult run(tile::KernelOp kernel) {
+    result.threads = kernel.getThreads();
+    entry = kernel.getSymName().str();
+    return request.target->isGPU() ? runGPU(kernel) : runHost();
+  }
+
+private:
+  LogicalResult runHost();
+  LogicalResult runGPU(tile::KernelOp kernel);
+  LogicalResult emitGPU(int64_t registers);
+
+  Session &session;
+  const KernelRequest &request;
+  Stage stage;
+  CompiledKernel &result;
+  std::string entry;
+};
+
+LogicalResult Backend::runHost() {
+  OwningOpRef<ModuleOp> lowered = session.module->clone();
+  if (failed(session.run(*lowered, buildTileToCPUPipeline)))
+    return failure();
+  result.scratchBytes = integerAttr(findFunction(*lowered, entry), kScratchBytesAttrName);
+  FailureOr<std::string> output = stage == Stage::Binary ? emitHostObject(*lowered) : emitHostIR(*lowered);
+  if (failed(output))
+    return failure();
+  (stage == Stage::Binary ? result.binary : result.text) = std::move(*output);
+  return success();
+}
+
+LogicalResult Backend::emitGPU(int64_t registers) {
+  OwningOpRef<ModuleOp> lowered = session.module->clone();
+  for (tile::KernelOp kernel : lowered->getOps<tile::KernelOp>())
+    kernel.setMaxRegisters(registers);
+  if (failed(session.run(*lowered, buildTileToNVVMPipeline)))
+    return failure();
+  result.sharedBytes = integerAttr(findFunction(*lowered, entry), kSharedBytesAttrName);
+  if (result.sharedBytes > request.target->sharedPerBlock)
+    return lowered->emitError() << entry << ": needs " << result.sharedBytes << " bytes of shared memory per block, "
+                                << request.target->name << " has " << request.target->sharedPerBlock;
+  auto kernels = *lowered->getOps<gpu::GPUModuleOp>().begin();
+  PTXOptions options{request.target->chip, request.target->ptxFeature};
+  if (stage == Stage::LLVM) {
+    llvm::LLVMContext llvmContext;
+    FailureOr<std::unique_ptr<llvm::Module>> module = emitNVPTXModule(kernels, options, llvmContext);
+    if (failed(module))
+      return failure();
+    llvm::raw_string_ostream stream(result.text);
+    (*module)->print(stream, nullptr);
+    return success();
+  }
+  FailureOr<std::string> ptx = emitPTX(kernels, options);
+  if (failed(ptx))
+    return failure();
+  result.ptx = std::move(*ptx);
+  if (!findAssembler())
+    return success(); // PTX alone: the driver assembles it when it is loaded
+  llvm::Expected<Assembled> assembled = assemble(result.ptx, request.target->chip);
+  if (!assembled)
+    return lowered->emitError() << entry << ": " << llvm::toString(assembled.takeError());
+  result.binary = std::move(assembled->cubin);
+  result.resources = assembled->resources;
+  result.assemblerSeconds += assembled->seconds;
+  return success();
+}
+
+/// Register budgets to try, best first: for each number of resident blocks, from what the schedule wants downwards, all that
+/// fit and the next smaller one. (The assembler sometimes fits a smaller budget better.)
+SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &target, int64_t threads,
+                                                                int64_t wanted) {
+  constexpr int64_t granularity = 8;
+  SmallVector<std::pair<int64_t, int64_t>> budgets; // (blocks, registers)
+  for (int64_t blocks = std::max<int64_t>(1, wanted); blocks >= 1; --blocks) {
+    int64_t most = std::min(target.registersPerSM / (threads * blocks), target.registersPerThread);
+    most = most / granularity * granularity;
+    for (int64_t registers : {most, most - granularity})
+      if (registers >= 32 && registers <= most)
+        budgets.push_back({blocks, registers});
+  }
+  return budgets;
+}
+
+LogicalResult Backend::runGPU(tile::KernelOp kernel) {
+  // The model proposes how many blocks an SM shall hold; the assembler has the last word.
+  for (auto [blocks, registers] : registerBudgets(*request.target, kernel.getThreads(), kernel.getMinBlocks())) {
+    if (request.minBlocks != 0 && blocks != request.minBlocks)
+      break;
+    result.minBlocks = blocks;
+    if (failed(emitGPU(registers)))
+      return failure();
+    if (result.resources.spillBytes + result.resources.stackBytes == 0) {
+      if (stage == Stage::PTX)
+        result.text = result.ptx;
+      return success();
+    }
+  }
+  return kernel.emitError() << "spills " << result.resources.spillBytes << " bytes (" << result.resources.registers
+                            << " registers) on " << request.target->name
+                            << "; expected none: choose a smaller value tile or fewer resident blocks";
+}
+
+LogicalResult schedule(Session &session, const KernelRequest &request) {
+  if (request.kind == "tile")
+    return success();
+  RecurrentOptions options;
+  options.set = ArrayRef<std::string>(request.set);
+  options.keyDim = request.keyDim;
+  options.valueDim = request.valueDim;
+  options.stateLayout = request.stateLayout;
+  options.stateType = request.stateType;
+  options.ioType = request.ioType;
+  options.valueTile = request.valueTile;
+  options.warps = request.warps;
+  options.minBlocks = request.minBlocks;
+  return session.run<RecurrentOptions>(buildRecurrentPipeline, options);
+}
+
+void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
+  llvm::json::Object &m = kernel.manifest;
+  m["name"] = kernel.name;
+  m["kind"] = request.kind;
+  m["target"] = request.target->name;
+  m["dims"] = llvm::json::Object{{"K", request.keyDim}, {"V", request.valueDim}};
+  m["state_layout"] = request.stateLayout;
+  m["state_type"] = request.stateType;
+  m["io_type"] = request.ioType;
+  m["schedule"] = request.schedule;
+  m["variant"] = llvm::json::Object{{"min_blocks", kernel.minBlocks}};
+  m["shared_bytes"] = kernel.sharedBytes;
+  m["registers"] = kernel.resources.registers;
+  m["spill_bytes"] = kernel.resources.spillBytes;
+  m["scratch_bytes"] = kernel.scratchBytes;
+}
+} // namespace
+
+std::string KernelRequest::name() const {
+  if (kind == "tile")
+    return symbol;
+  return llvm::formatv("{0}.{1}.{2}x{3}.{4}.{5}.{6}", symbol, kind, keyDim, valueDim, stateLayout, stateType, ioType).str();
+}
+
+FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) {
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
+  if (!buffer) {
+    diagnostics = ("cannot read '" + path + "': " + buffer.getError().message()).str();
+    return failure();
+  }
+  Spec spec{path.str(), (*buffer)->getBuffer().str(), {}, {}};
+  Session session(spec, diagnostics);
+  if (!session.module)
+    return failure();
+  for (auto op : session.module->getOps<linattn::OperatorOp>())
+    spec.operators.push_back(op.getSymName().str());
+  for (auto op : session.module->getOps<tile::KernelOp>())
+    spec.kernels.push_back(op.getSymName().str());
+  return spec;
+}
+
+FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request, std::string &diagnostics) {
+  Session session(spec, diagnostics);
+  PrepareOptions options;
+  options.set = ArrayRef<std::string>(request.set);
+  if (failed(session.isolate(request.symbol)) || failed(session.run<PrepareOptions>(buildPreparePipeline, options)))
+    return failure();
+  auto op = *session.module->getOps<linattn::OperatorOp>().begin();
+  FailureOr<llvm::json::Object> reference = emitReference(op, request.keyDim);
+  if (failed(reference))
+    return failure();
+  Prepared prepared{print(op), std::move(*reference), {}};
+  if (DictionaryAttr settings = op.getSettingsAttr())
+    for (NamedAttribute setting : settings) {
+      Attribute value = setting.getValue();
+      if (auto flag = dyn_cast<BoolAttr>(value))
+        prepared.options[setting.getName().str()] = flag.getValue();
+      else if (auto number = dyn_cast<FloatAttr>(value))
+        prepared.options[setting.getName().str()] = number.getValueAsDouble();
+      else if (auto text = dyn_cast<StringAttr>(value))
+        prepared.options[setting.getName().str()] = text.getValue().str();
+    }
+  return prepared;
+}
+
+FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const KernelRequest &request, Stage stage,
+                                                     std::string &diagnostics) {
+  auto start = std::chrono::steady_clock::now();
+  Session session(spec, diagnostics);
+  if (failed(session.isolate(request.symbol)) || failed(schedule(session, request)))
+    return failure();
+  auto kernels = session.module->getOps<tile::KernelOp>();
+  if (kernels.empty()) {
+    session.module->emitError() << "no operator or kernel '" << request.symbol << "'";
+    return failure();
+  }
+  tile::KernelOp kernel = *kernels.begin();
+  CompiledKernel result;
+  result.name = request.name();
+  result.manifest = describeKernel(kernel);
+  if (stage == Stage::Tile)
+    result.text = print(*session.module);
+  else if (failed(Backend(session, request, stage, result).run(kernel)))
+    return failure();
+  fillManifest(request, result);
+  result.seconds = secondsSince(start);
+  return result;
+}

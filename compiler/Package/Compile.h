@@ -1,0 +1,72 @@
+//===- Compile.h - One kernel from a spec ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PACKAGE_COMPILE_H
+#define COMPILER_PACKAGE_COMPILE_H
+
+#include "compiler/Package/Assembler.h"
+#include "compiler/Target/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/JSON.h"
+#include <string>
+#include <vector>
+
+namespace dl::package {
+
+/// Everything that is fixed when a kernel is compiled.
+struct KernelRequest {
+  std::string symbol;             ///< of the linattn.operator, or of a tile.kernel given as such
+  std::string kind = "decode";    ///< what it does for an engine; "tile" for a tile.kernel
+  std::string schedule = "recurrent";
+  const target::Target *target = nullptr;
+  int64_t keyDim = 128, valueDim = 128;
+  std::string stateLayout = "kv", stateType = "f32", ioType = "bf16";
+  std::vector<std::string> set;   ///< NAME=VALUE
+  int64_t valueTile = 0, warps = 0, minBlocks = 0; ///< of the schedule; 0: chosen
+
+  /// gdn.decode.128x128.kv.f32.bf16
+  std::string name() const;
+};
+
+/// How far to go.
+enum class Stage { Tile, LLVM, PTX, Binary };
+
+struct CompiledKernel {
+  std::string name;
+  std::string text;   ///< what the stage asked for, as text; empty for Binary
+  std::string binary; ///< cubin or host object; empty where there is no assembler
+  std::string ptx;    ///< for GPU targets
+  Resources resources;
+  int64_t threads = 0, sharedBytes = 0, scratchBytes = 0, minBlocks = 0;
+  double seconds = 0, assemblerSeconds = 0;
+  llvm::json::Object manifest; ///< all fields of the kernel but format and blob
+};
+
+/// A spec file: source text and the names of what can be compiled in it.
+struct Spec {
+  std::string path, text;
+  std::vector<std::string> operators, kernels;
+};
+/// Parses and verifies. On failure `diagnostics` says why.
+mlir::FailureOr<Spec> readSpec(llvm::StringRef path, std::string &diagnostics);
+
+/// The operator with options set, as MLIR text and as reference graph.
+struct Prepared {
+  std::string text;
+  llvm::json::Object reference, options;
+};
+mlir::FailureOr<Prepared> prepareSpec(const Spec &spec, const KernelRequest &request, std::string &diagnostics);
+
+/// Compiles one kernel; thread-safe. A kernel that spills is compiled again for fewer resident blocks; one that still
+/// spills is an error.
+mlir::FailureOr<CompiledKernel> compileKernel(const Spec &spec, const KernelRequest &request, Stage stage,
+                                              std::string &diagnostics);
+
+} // namespace dl::package
+
+#endif // COMPILER_PACKAGE_COMPILE_H

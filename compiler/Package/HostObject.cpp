@@ -1,0 +1,139 @@
+//===- HostObject.cpp - Kernels of the cpu target as a shared object ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Package/HostObject.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+
+using namespace mlir;
+
+extern "C" {
+void LLVMInitializeX86Target();
+void LLVMInitializeX86TargetInfo();
+void LLVMInitializeX86TargetMC();
+void LLVMInitializeX86AsmPrinter();
+}
+
+static std::unique_ptr<llvm::TargetMachine> makeHostMachine(std::string &error) {
+  static const bool once = [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    return true;
+  }();
+  (void)once;
+  llvm::Triple triple("x86_64-unknown-linux-gnu");
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // as on the GPU
+  // x86-64-v3 has fused multiply-add, without which the lane-by-lane sums would not be the GPU's.
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, "x86-64-v3", "", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+}
+
+static FailureOr<std::unique_ptr<llvm::Module>> emitModule(ModuleOp module, llvm::LLVMContext &context,
+                                                           llvm::TargetMachine &machine) {
+  std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(module, context, "host");
+  if (!result)
+    return failure();
+  result->setTargetTriple(machine.getTargetTriple());
+  result->setDataLayout(machine.createDataLayout());
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder passes(&machine);
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(graphs);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, graphs, modules);
+  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(*result, modules);
+  return result;
+}
+
+/// Any ELF linker will do: $DL_LD, or the first of the usual names on PATH.
+static std::optional<std::string> findLinker() {
+  if (std::optional<std::string> given = llvm::sys::Process::GetEnv("DL_LD"))
+    return given;
+  for (const char *name : {"ld.lld-22", "ld.lld", "ld"})
+    if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(name))
+      return *found;
+  return std::nullopt;
+}
+
+static FailureOr<std::string> linkShared(ModuleOp module, StringRef object) {
+  std::optional<std::string> linker = findLinker();
+  if (!linker)
+    return module.emitError("no linker for the cpu target: expected ld.lld or ld on PATH, or its path in DL_LD");
+  SmallString<128> input, output, log;
+  int descriptor;
+  if (llvm::sys::fs::createTemporaryFile("dl", "o", descriptor, input) ||
+      llvm::sys::fs::createTemporaryFile("dl", "so", output) || llvm::sys::fs::createTemporaryFile("dl", "log", log))
+    return module.emitError("cannot create a temporary file");
+  llvm::FileRemover removeInput(input), removeOutput(output), removeLog(log);
+  {
+    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+    stream << object;
+  }
+  StringRef arguments[] = {*linker, "-shared", "--build-id=none", "-s", input, "-o", output};
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
+  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects, /*SecondsToWait=*/120);
+  auto read = [](StringRef path) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    return buffer ? (*buffer)->getBuffer().str() : std::string();
+  };
+  if (status != 0)
+    return module.emitError("linking the host object failed: ") << *linker << ": " << read(log);
+  return read(output);
+}
+
+FailureOr<std::string> dl::package::emitHostObject(ModuleOp module) {
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine = makeHostMachine(error);
+  if (!machine)
+    return module.emitError(error);
+  llvm::LLVMContext context;
+  FailureOr<std::unique_ptr<llvm::Module>> llvmModule = emitModule(module, context, *machine);
+  if (failed(llvmModule))
+    return failure();
+  SmallString<0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return module.emitError("LLVM has no object writer for the host");
+  passes.run(**llvmModule);
+  return linkShared(module, object);
+}
+
+FailureOr<std::string> dl::package::emitHostIR(ModuleOp module) {
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine = makeHostMachine(error);
+  if (!machine)
+    return module.emitError(error);
+  llvm::LLVMContext context;
+  FailureOr<std::unique_ptr<llvm::Module>> llvmModule = emitModule(module, context, *machine);
+  if (failed(llvmModule))
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  (*llvmModule)->print(stream, nullptr);
+  return text;
+}

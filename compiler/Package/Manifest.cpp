@@ -1,0 +1,107 @@
+//===- Manifest.cpp - What a package says of a kernel ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Package/Manifest.h"
+#include "passes/Tile/Access.h"
+
+using namespace mlir;
+using namespace dl;
+namespace json = llvm::json;
+
+/// Expressions are strings, integers and arrays of them in the IR as in the manifest.
+static json::Value toJson(Attribute attribute) {
+  if (auto text = dyn_cast<StringAttr>(attribute))
+    return text.getValue().str(); // an own copy: the manifest outlives the context
+  if (auto number = dyn_cast<IntegerAttr>(attribute))
+    return number.getInt();
+  if (auto number = dyn_cast<FloatAttr>(attribute))
+    return number.getValueAsDouble();
+  json::Array parts;
+  for (Attribute part : cast<ArrayAttr>(attribute))
+    parts.push_back(toJson(part));
+  return parts;
+}
+
+std::string dl::package::typeName(Type type) {
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  return name;
+}
+
+static json::Object describeTensor(tile::KernelOp kernel, BlockArgument argument, const tile::ParameterSlot &slot) {
+  unsigned number = argument.getArgNumber();
+  auto type = cast<MemRefType>(argument.getType());
+  auto text = [&](StringRef name, StringRef fallback) {
+    auto value = kernel.getArgAttrOfType<StringAttr>(number, name);
+    return (value ? value.getValue() : fallback).str();
+  };
+  SmallVector<int64_t> sizes;
+  int64_t offset;
+  (void)type.getStridesAndOffset(sizes, offset);
+  json::Array strides;
+  for (auto [stride, place] : llvm::zip(sizes, slot.strides)) {
+    if (place >= 0)
+      strides.push_back(place);
+    else if (stride == 1)
+      strides.push_back(nullptr);
+    else
+      strides.push_back(json::Object{{"fixed", stride}});
+  }
+  json::Value shape = json::Array();
+  if (Attribute given = kernel.getArgAttr(number, "tile.shape"))
+    shape = toJson(given);
+  return json::Object{{"name", text("tile.name", ("arg" + Twine(number)).str())},
+                      {"role", text("tile.role", "input")},
+                      {"dtype", package::typeName(type.getElementType())},
+                      {"shape", std::move(shape)},
+                      {"access", text("tile.access", "r")},
+                      {"align", tile::requiredAlignment(argument)},
+                      {"pointer", slot.offset},
+                      {"strides", std::move(strides)},
+                      {"nullable", static_cast<bool>(kernel.getArgAttr(number, "tile.nullable"))}};
+}
+
+static json::Object describeScalar(tile::KernelOp kernel, BlockArgument argument, const tile::ParameterSlot &slot) {
+  unsigned number = argument.getArgNumber();
+  auto name = kernel.getArgAttrOfType<StringAttr>(number, "tile.name");
+  json::Object result{{"name", name ? name.getValue().str() : ("arg" + Twine(number)).str()},
+                      {"dtype", package::typeName(argument.getType())},
+                      {"offset", slot.offset}};
+  if (Attribute value = kernel.getArgAttr(number, "tile.value"))
+    result["value"] = toJson(value);
+  if (Attribute fallback = kernel.getArgAttr(number, "tile.default"))
+    result["default"] = toJson(fallback);
+  return result;
+}
+
+json::Object dl::package::describeKernel(tile::KernelOp kernel) {
+  tile::ParameterLayout layout = tile::getParameterLayout(kernel.getArgumentTypes());
+  json::Array args, scalars, requirements;
+  bool hasRatio = false;
+  for (auto [argument, slot] : llvm::zip(kernel.getBody().getArguments(), layout.slots)) {
+    if (isa<MemRefType>(argument.getType()))
+      args.push_back(describeTensor(kernel, argument, slot));
+    else
+      scalars.push_back(describeScalar(kernel, argument, slot));
+    auto name = kernel.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.name");
+    hasRatio |= name && name == "head_ratio";
+  }
+  if (hasRatio)
+    requirements.push_back(json::Object{{"expr", json::Array{"mod", "HV", "HQ"}},
+                                        {"equals", 0},
+                                        {"message", "HV must be a multiple of HQ"}});
+  json::Value grid = json::Array{1, 1, 1};
+  if (kernel.getGrid())
+    grid = toJson(*kernel.getGrid());
+  return json::Object{{"entry", kernel.getSymName().str()},
+                      {"threads", static_cast<int64_t>(kernel.getThreads())},
+                      {"grid", std::move(grid)},
+                      {"param_bytes", layout.bytes},
+                      {"args", std::move(args)},
+                      {"scalars", std::move(scalars)},
+                      {"requires", std::move(requirements)}};
+}

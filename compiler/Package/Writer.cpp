@@ -1,0 +1,67 @@
+//===- Writer.cpp - Package files ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Package/Writer.h"
+#include "runtime/include/dl/abi.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/xxhash.h"
+#include <cstring>
+
+using namespace llvm;
+using namespace dl::package;
+
+int64_t Writer::addBlob(std::string bytes) {
+  auto known = llvm::find(blobs, bytes);
+  if (known != blobs.end())
+    return known - blobs.begin();
+  blobs.push_back(std::move(bytes));
+  return static_cast<int64_t>(blobs.size()) - 1;
+}
+
+static XXH128_hash_t hash(StringRef bytes) { return xxh3_128bits(arrayRefFromStringRef(bytes)); }
+
+std::string Writer::finish() {
+  std::string file(sizeof(DlkHeader), '\0');
+  json::Array table;
+  for (const std::string &blob : blobs) {
+    file.append((DLK_BLOB_ALIGNMENT - file.size() % DLK_BLOB_ALIGNMENT) % DLK_BLOB_ALIGNMENT, '\0');
+    XXH128_hash_t sum = hash(blob);
+    table.push_back(json::Object{{"offset", static_cast<int64_t>(file.size())},
+                                 {"bytes", static_cast<int64_t>(blob.size())},
+                                 {"hash", formatv("{0:x-16}{1:x-16}", sum.high64, sum.low64).str()}});
+    file += blob;
+  }
+  manifest["format"] = static_cast<int64_t>(DLK_FORMAT_VERSION);
+  manifest["symbols"] = json::Array{"B", "T", "HQ", "HV"};
+  manifest["kernels"] = std::move(kernels);
+  manifest["blobs"] = std::move(table);
+  std::string text = formatv("{0}", json::Value(json::Object(manifest))).str();
+
+  DlkHeader header = {};
+  std::memcpy(header.magic, DLK_MAGIC, DLK_MAGIC_BYTES);
+  header.version = DLK_FORMAT_VERSION;
+  header.header_bytes = sizeof(DlkHeader);
+  header.manifest_offset = file.size();
+  header.manifest_bytes = text.size();
+  XXH128_hash_t sum = hash(text);
+  header.manifest_hash_lo = sum.low64;
+  header.manifest_hash_hi = sum.high64;
+  header.file_bytes = file.size() + text.size();
+  std::memcpy(file.data(), &header, sizeof header);
+  return file + text;
+}
+
+Error dl::package::writeFile(StringRef path, StringRef contents) {
+  return writeToOutput(path, [&](raw_ostream &stream) {
+    stream << contents;
+    return Error::success();
+  });
+}

@@ -1,0 +1,50 @@
+//===- Pipelines.h - The named stages from a spec to machine-level IR ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PIPELINES_PIPELINES_H
+#define COMPILER_PIPELINES_PIPELINES_H
+
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace dl {
+
+/// `--linattn-to-recurrent`: operators to recurrent tile kernels.
+struct RecurrentOptions : mlir::PassPipelineOptions<RecurrentOptions> {
+  ListOption<std::string> set{*this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
+  Option<int64_t> keyDim{*this, "key-dim", llvm::cl::desc("K, the key dimension"), llvm::cl::init(128)};
+  Option<int64_t> valueDim{*this, "value-dim", llvm::cl::desc("V, the value dimension"), llvm::cl::init(128)};
+  Option<std::string> stateLayout{*this, "state-layout", llvm::cl::desc("kv or vk"), llvm::cl::init("kv")};
+  Option<std::string> stateType{*this, "state-type", llvm::cl::desc("f32, bf16 or f16"), llvm::cl::init("f32")};
+  Option<std::string> ioType{*this, "io-type", llvm::cl::desc("f32, bf16 or f16"), llvm::cl::init("bf16")};
+  Option<int64_t> valueTile{*this, "value-tile", llvm::cl::desc("columns of V per block, 0: chosen"), llvm::cl::init(0)};
+  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps per block, 0: chosen"), llvm::cl::init(0)};
+  Option<int64_t> minBlocks{*this, "min-blocks", llvm::cl::desc("resident blocks per SM, 0: chosen"), llvm::cl::init(0)};
+};
+void buildRecurrentPipeline(mlir::OpPassManager &manager, const RecurrentOptions &options);
+
+/// `--linattn-prepare`: options set and ops expanded, still an operator.
+struct PrepareOptions : mlir::PassPipelineOptions<PrepareOptions> {
+  ListOption<std::string> set{*this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
+};
+void buildPreparePipeline(mlir::OpPassManager &manager, const PrepareOptions &options);
+
+/// `--tile-to-nvvm`: tile kernels to a gpu.module in the LLVM and NVVM dialects.
+void buildTileToNVVMPipeline(mlir::OpPassManager &manager);
+
+/// `--tile-to-cpu`: tile kernels to host functions in the LLVM dialect.
+void buildTileToCPUPipeline(mlir::OpPassManager &manager);
+
+/// Every dialect, interface and translation the tools need.
+void registerDialects(mlir::DialectRegistry &registry);
+/// Every pass and pipeline, for dl-opt.
+void registerPasses();
+
+} // namespace dl
+
+#endif // COMPILER_PIPELINES_PIPELINES_H

@@ -1,0 +1,227 @@
+//===- Options.cpp - The command line of dl-compile ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace llvm;
+using namespace dl;
+
+namespace {
+cl::OptionCategory category("dl-compile options");
+template <typename T> using Opt = cl::opt<T>;
+using List = cl::list<std::string>;
+
+Opt<std::string> input(cl::Positional, cl::Required, cl::desc("SPEC.mlir (- for standard input)"), cl::cat(category));
+Opt<std::string> output("o", cl::Required, cl::value_desc("path"), cl::cat(category),
+                        cl::desc("The package; with --emit other than package: a file for one kernel, a directory for several, files OP.KERNEL.TARGET.EXT"));
+Opt<std::string> op("op", cl::value_desc("name"), cl::cat(category), cl::desc("Operator to compile (default: the only one in the file)"));
+List kernels("kernels", cl::CommaSeparated, cl::value_desc("kind,..."), cl::cat(category), cl::desc("Kernels to build: decode (default: every legal one)"));
+List targets("target", cl::CommaSeparated, cl::value_desc("name,..."), cl::cat(category), cl::desc("Targets to build for (default: cpu,sm_80,sm_90a); see --list-targets"));
+Opt<bool> listTargets("list-targets", cl::cat(category), cl::desc("Print the known targets and exit"));
+List dims("dims", cl::CommaSeparated, cl::value_desc("KxV,..."), cl::cat(category), cl::desc("Key and value dimension, multiples of 4 from 16 to 256 (default 128x128)"));
+List stateLayout("state-layout", cl::CommaSeparated, cl::value_desc("kv|vk"), cl::cat(category), cl::desc("Axes of a state matrix in memory, the last contiguous (default kv)"));
+List stateType("state-type", cl::CommaSeparated, cl::value_desc("f32|bf16|f16"), cl::cat(category), cl::desc("Storage type of the states (default f32)"));
+List ioType("io-type", cl::CommaSeparated, cl::value_desc("bf16|f16|f32"), cl::cat(category), cl::desc("Storage type of inputs and outputs the operator does not pin (default bf16)"));
+List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category), cl::desc("Set an option that the operator declares (repeatable)"));
+List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
+               cl::desc("Force a kernel's schedule, e.g. decode:recurrent,value-tile=64,warps=8,min-blocks=3 (0: chosen)"));
+Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::cat(category), cl::desc("package, ptx, cubin, llvm or mlir (the tile level)"));
+Opt<bool> asJson("json", cl::cat(category), cl::desc("Print the resource table as JSON"));
+Opt<unsigned> jobs("j", cl::Prefix, cl::init(0), cl::value_desc("N"), cl::cat(category), cl::desc("Kernels compiled at once (default: one per core)"));
+} // namespace
+
+static Error unknown(StringRef argument, StringRef given, StringRef allowed) {
+  return createStringError(argument + ": expected " + allowed + ", got '" + given + "'");
+}
+
+/// The given values, or the default; each must be in `allowed`.
+static Expected<std::vector<std::string>> choose(StringRef argument, const List &given, StringRef fallback,
+                                                 ArrayRef<StringRef> allowed) {
+  std::vector<std::string> values(given.begin(), given.end());
+  if (values.empty())
+    values.push_back(fallback.str());
+  for (StringRef value : values)
+    if (!is_contained(allowed, value))
+      return unknown(argument, value, join(allowed, ", "));
+  return values;
+}
+
+static Error parseDims(CompileOptions &options) {
+  std::vector<std::string> given(dims.begin(), dims.end());
+  if (given.empty())
+    given.push_back("128x128");
+  for (StringRef text : given) {
+    auto [key, value] = text.split('x');
+    int64_t k = 0, v = 0;
+    auto legal = [](int64_t dim) { return dim >= 16 && dim <= 256 && dim % 4 == 0; };
+    if (key.getAsInteger(10, k) || value.getAsInteger(10, v) || !legal(k) || !legal(v))
+      return unknown("--dims", text, "KxV with both multiples of 4 from 16 to 256");
+    options.dims.push_back({k, v});
+  }
+  return Error::success();
+}
+
+static Error parseSchedules(CompileOptions &options) {
+  for (StringRef text : schedules) {
+    SmallVector<StringRef> parts;
+    text.split(parts, ',');
+    if (parts.front() != "decode:recurrent")
+      return unknown("--schedule", parts.front(), "decode:recurrent");
+    for (StringRef part : ArrayRef(parts).drop_front()) {
+      auto [key, digits] = part.split('=');
+      int64_t *field = key == "value-tile"   ? &options.schedule.valueTile
+                       : key == "warps"      ? &options.schedule.warps
+                       : key == "min-blocks" ? &options.schedule.minBlocks
+                                             : nullptr;
+      if (!field)
+        return unknown("--schedule", key, "value-tile, warps or min-blocks");
+      if (digits.getAsInteger(10, *field) || *field < 0 || *field > 1024)
+        return unknown("--schedule", part, "a number from 0 to 1024");
+    }
+  }
+  return Error::success();
+}
+
+static Error parseTargets(CompileOptions &options) {
+  std::vector<std::string> names(targets.begin(), targets.end());
+  if (names.empty())
+    for (StringRef name : target::defaultTargets())
+      names.push_back(name.str());
+  for (StringRef name : names) {
+    Expected<const target::Target *> row = target::findTarget(name);
+    if (!row)
+      return createStringError("--target: " + toString(row.takeError()));
+    if (!is_contained(options.targets, *row))
+      options.targets.push_back(*row);
+  }
+  return Error::success();
+}
+
+static Error parseEmit(CompileOptions &options) {
+  constexpr std::pair<StringRef, Emit> stages[] = {{"package", Emit::Package},
+                                                   {"ptx", Emit::PTX},
+                                                   {"cubin", Emit::Cubin},
+                                                   {"llvm", Emit::LLVM},
+                                                   {"mlir", Emit::MLIR}};
+  for (auto [name, stage] : stages)
+    if (name == emit) {
+      options.emit = stage;
+      return Error::success();
+    }
+  return unknown("--emit", emit, "package, ptx, cubin, llvm or mlir");
+}
+
+/// --config=FILE is a response file: one argument per line or more.
+static void readArguments(int argc, char **argv, StringSaver &saver, SmallVectorImpl<const char *> &arguments) {
+  for (StringRef argument : ArrayRef(argv, argc)) {
+    if (argument.consume_front("--config="))
+      arguments.push_back(saver.save("@" + argument).data());
+    else
+      arguments.push_back(saver.save(argument).data());
+  }
+}
+
+Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
+  BumpPtrAllocator allocator;
+  StringSaver saver(allocator);
+  SmallVector<const char *> arguments;
+  readArguments(argc, argv, saver, arguments);
+  for (StringRef argument : arguments)
+    if (argument == "--list-targets") {
+      for (const target::Target &row : target::targets())
+        outs() << row.name << '\n';
+      exit(0);
+    }
+  cl::HideUnrelatedOptions(category);
+  std::string errors;
+  raw_string_ostream stream(errors);
+  cl::ExpansionContext expansion(allocator, cl::TokenizeGNUCommandLine);
+  if (Error error = expansion.expandResponseFiles(arguments))
+    return createStringError("--config: " + toString(std::move(error)));
+  const char *overview = "Compiles a linear-attention operator to GPU and CPU kernels, ahead of time.\n\n"
+                         "  dl-compile gdn.mlir -o gdn.dlk --target=sm_90a,cpu --dims=128x128 --set gate=precomputed\n\n"
+                         "--config=FILE reads more arguments from a file.\n";
+  if (!cl::ParseCommandLineOptions(arguments.size(), arguments.data(), overview, &stream))
+    return createStringError(StringRef(errors).split('\n').first);
+
+  CompileOptions options;
+  options.input = input;
+  options.output = output;
+  options.op = op;
+  options.json = asJson;
+  options.jobs = jobs;
+  options.set.assign(set.begin(), set.end());
+  for (auto parse : {parseDims, parseSchedules, parseTargets, parseEmit})
+    if (Error error = parse(options))
+      return error;
+  struct Choice {
+    StringRef argument;
+    const List &given;
+    StringRef fallback;
+    std::vector<StringRef> allowed;
+    std::vector<std::string> &values;
+  };
+  for (const Choice &c : {Choice{"--kernels", kernels, "decode", {"decode"}, options.kinds},
+                          Choice{"--state-layout", stateLayout, "kv", {"kv", "vk"}, options.stateLayouts},
+                          Choice{"--state-type", stateType, "f32", {"f32", "bf16", "f16"}, options.stateTypes},
+                          Choice{"--io-type", ioType, "bf16", {"bf16", "f16", "f32"}, options.ioTypes}}) {
+    Expected<std::vector<std::string>> values = choose(c.argument, c.given, c.fallback, c.allowed);
+    if (!values)
+      return values.takeError();
+    c.values = *values;
+  }
+  if (options.emit == Emit::Cubin && !package::findAssembler())
+    return createStringError("--emit=cubin: no ptxas found: set DL_PTXAS, or put the CUDA toolkit's bin directory on PATH");
+  return options;
+}
+
+Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOptions &options,
+                                                                 const package::Spec &spec) {
+  std::vector<package::KernelRequest> requests;
+  package::KernelRequest request = options.schedule;
+  auto names = [](ArrayRef<std::string> list) { return list.empty() ? std::string("none") : join(list, ", "); };
+  if (spec.operators.empty() && !spec.kernels.empty()) { // hand-written kernels, all of them
+    request.kind = "tile";
+    request.schedule = "none";
+    request.keyDim = request.valueDim = 1;
+    for (const std::string &kernel : spec.kernels)
+      for (const target::Target *row : options.targets) {
+        request.symbol = kernel;
+        request.target = row;
+        requests.push_back(request);
+      }
+    return requests;
+  }
+  request.symbol = options.op;
+  if (options.op.empty()) {
+    if (spec.operators.size() != 1)
+      return createStringError("--op: expected the name of one operator in " + spec.path + " (" + names(spec.operators) + "), got none");
+    request.symbol = spec.operators.front();
+  } else if (!is_contained(spec.operators, options.op)) {
+    return unknown("--op", options.op, "an operator in " + spec.path + " (" + names(spec.operators) + ")");
+  }
+  request.set = options.set;
+  for (const std::string &kind : options.kinds)
+    for (auto [key, value] : options.dims)
+      for (const std::string &layout : options.stateLayouts)
+        for (const std::string &state : options.stateTypes)
+          for (const std::string &io : options.ioTypes)
+            for (const target::Target *row : options.targets) {
+              request.kind = kind;
+              request.keyDim = key;
+              request.valueDim = value;
+              request.stateLayout = layout;
+              request.stateType = state;
+              request.ioType = io;
+              request.target = row;
+              requests.push_back(request);
+            }
+  return requests;
+}

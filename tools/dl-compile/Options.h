@@ -1,0 +1,40 @@
+//===- Options.h - The command line of dl-compile ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TOOLS_DL_COMPILE_OPTIONS_H
+#define TOOLS_DL_COMPILE_OPTIONS_H
+
+#include "compiler/Package/Compile.h"
+#include "llvm/Support/Error.h"
+
+namespace dl {
+
+enum class Emit { Package, PTX, Cubin, LLVM, MLIR };
+
+/// A command line, checked as far as that needs no spec.
+struct CompileOptions {
+  std::string input, output, op;
+  Emit emit = Emit::Package;
+  bool json = false;
+  unsigned jobs = 0;
+  std::vector<std::string> kinds, set;
+  std::vector<const target::Target *> targets;
+  std::vector<std::pair<int64_t, int64_t>> dims; ///< (K, V)
+  std::vector<std::string> stateLayouts, stateTypes, ioTypes;
+  package::KernelRequest schedule; ///< only the schedule's own fields are set
+};
+
+/// Parses argv; prints help or version and exits if asked to. Errors are one line: argument, given, allowed.
+llvm::Expected<CompileOptions> parseCommandLine(int argc, char **argv);
+
+/// Every kernel that the options ask of the spec.
+llvm::Expected<std::vector<package::KernelRequest>> expandRequests(const CompileOptions &options,
+                                                                   const package::Spec &spec);
+
+} // namespace dl
+
+#endif // TOOLS_DL_COMPILE_OPTIONS_H

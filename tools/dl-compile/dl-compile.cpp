@@ -1,0 +1,217 @@
+//===- dl-compile.cpp - From an operator spec to a package of kernels ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "compiler/Package/Writer.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ThreadPool.h"
+#include "llvm/Support/raw_ostream.h"
+#include <mutex>
+#include <optional>
+
+using namespace llvm;
+using namespace dl;
+using namespace dl::package;
+
+namespace {
+/// One kernel on its way: what was asked, and what came of it.
+struct Job {
+  KernelRequest request;
+  std::optional<CompiledKernel> kernel;
+  std::string diagnostics;
+};
+
+Stage stageOf(Emit emit) {
+  switch (emit) {
+  case Emit::MLIR:
+    return Stage::Tile;
+  case Emit::LLVM:
+    return Stage::LLVM;
+  case Emit::PTX:
+    return Stage::PTX;
+  case Emit::Cubin:
+  case Emit::Package:
+    break;
+  }
+  return Stage::Binary;
+}
+
+int fail(const Twine &message) {
+  errs() << "dl-compile: error: " << message << '\n';
+  return 1;
+}
+
+/// Compiles all jobs, with progress on standard error. Diagnostics of failed jobs follow in the order of the jobs.
+bool compileAll(const Spec &spec, std::vector<Job> &jobs, Stage stage, unsigned threads) {
+  DefaultThreadPool pool(hardware_concurrency(threads));
+  std::mutex mutex;
+  size_t done = 0;
+  for (Job &job : jobs)
+    pool.async([&] {
+      if (auto kernel = compileKernel(spec, job.request, stage, job.diagnostics); succeeded(kernel))
+        job.kernel = std::move(*kernel);
+      std::lock_guard<std::mutex> lock(mutex);
+      errs() << formatv("[{0}/{1}] {2} {3}{4}\n", ++done, jobs.size(), job.request.name(), job.request.target->name,
+                        job.kernel ? "" : ": failed");
+    });
+  pool.wait();
+  bool ok = true;
+  llvm::StringSet<> printed; // the same mistake in the spec shows up in every kernel
+  for (const Job &job : jobs) {
+    ok &= job.kernel.has_value();
+    if (!job.diagnostics.empty() && printed.insert(job.diagnostics).second)
+      errs() << job.diagnostics;
+  }
+  return ok;
+}
+
+void printTable(ArrayRef<Job> jobs, bool asJson) {
+  if (asJson) {
+    json::Array rows;
+    for (const Job &job : jobs)
+      rows.push_back(json::Object{{"kernel", job.kernel->name},
+                                  {"target", job.request.target->name},
+                                  {"threads", job.kernel->threads},
+                                  {"registers", job.kernel->resources.registers},
+                                  {"shared_bytes", job.kernel->sharedBytes},
+                                  {"spill_bytes", job.kernel->resources.spillBytes},
+                                  {"min_blocks", job.kernel->minBlocks},
+                                  {"seconds", job.kernel->seconds},
+                                  {"assembler_seconds", job.kernel->assemblerSeconds}});
+    outs() << formatv("{0:2}\n", json::Value(std::move(rows)));
+    return;
+  }
+  size_t width = 6;
+  for (const Job &job : jobs)
+    width = std::max(width, job.kernel->name.size());
+  outs() << left_justify("kernel", width) << "  target   threads  registers  shared B  spills  seconds  (ptxas)\n";
+  for (const Job &job : jobs) {
+    const CompiledKernel &k = *job.kernel;
+    outs() << left_justify(k.name, width)
+           << format("  %-8s %7d %10d %9d %7d %8.2f %9.2f\n", job.request.target->name.str().c_str(), int(k.threads),
+                     int(k.resources.registers), int(k.sharedBytes), int(k.resources.spillBytes), k.seconds,
+                     k.assemblerSeconds);
+  }
+}
+
+/// Adds a job's kernel; for GPU targets the machine code, and once per kernel name the PTX of the oldest target as what
+/// newer or unknown chips fall back on.
+void addToPackage(Writer &writer, const Job &job, llvm::StringSet<> &fallbacks) {
+  const CompiledKernel &kernel = *job.kernel;
+  auto add = [&](StringRef format, const std::string &blob) {
+    json::Object entry(kernel.manifest);
+    entry["format"] = format;
+    entry["blob"] = writer.addBlob(blob);
+    writer.addKernel(std::move(entry));
+  };
+  if (!job.request.target->isGPU())
+    return add("so", kernel.binary);
+  if (!kernel.binary.empty())
+    add("cubin", kernel.binary);
+  // PTX of an "a" target runs on that chip alone, so it is no fallback unless there is no machine code.
+  bool portable = !job.request.target->name.ends_with("a");
+  if (kernel.binary.empty() || (portable && fallbacks.insert(kernel.name).second))
+    add("ptx", kernel.ptx);
+}
+
+Expected<std::string> buildPackage(const Spec &spec, ArrayRef<Job> jobs) {
+  Writer writer;
+  const KernelRequest &first = jobs.front().request;
+  writer.set("generator", "dl-compile 0.1.0");
+  writer.set("operator", first.symbol);
+  if (first.kind == "tile") {
+    writer.set("spec", writer.addBlob(spec.text));
+  } else {
+    std::string diagnostics;
+    auto prepared = prepareSpec(spec, first, diagnostics);
+    if (mlir::failed(prepared))
+      return createStringError(diagnostics);
+    writer.set("spec", writer.addBlob(prepared->text));
+    writer.set("options", std::move(prepared->options));
+    writer.set("reference", std::move(prepared->reference));
+  }
+  llvm::StringSet<> fallbacks;
+  for (const Job &job : jobs)
+    addToPackage(writer, job, fallbacks);
+  return writer.finish();
+}
+
+const std::string &contentOf(const Job &job, Emit emit) {
+  return emit == Emit::Cubin ? job.kernel->binary : job.kernel->text;
+}
+
+StringRef extensionOf(const Job &job, Emit emit) {
+  bool gpu = job.request.target->isGPU();
+  switch (emit) {
+  case Emit::MLIR:
+    return "mlir";
+  case Emit::LLVM:
+    return "ll";
+  case Emit::PTX:
+    return gpu ? "ptx" : "ll";
+  default:
+    return gpu ? "cubin" : "so";
+  }
+}
+
+Error writeStages(const CompileOptions &options, ArrayRef<Job> jobs) {
+  if (jobs.size() == 1 && !sys::fs::is_directory(options.output))
+    return writeFile(options.output, contentOf(jobs.front(), options.emit));
+  if (std::error_code error = sys::fs::create_directories(options.output))
+    return createStringError(error, "-o: cannot create the directory '" + options.output + "': " + error.message());
+  for (const Job &job : jobs) {
+    SmallString<128> path(options.output);
+    sys::path::append(path, job.kernel->name + "." + job.request.target->name + "." + extensionOf(job, options.emit));
+    if (Error error = writeFile(path, contentOf(job, options.emit)))
+      return error;
+  }
+  return Error::success();
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  Expected<CompileOptions> options = parseCommandLine(argc, argv);
+  if (!options)
+    return fail(toString(options.takeError()));
+  std::string diagnostics;
+  auto spec = readSpec(options->input, diagnostics);
+  if (mlir::failed(spec)) {
+    if (!StringRef(diagnostics).contains("error:"))
+      return fail(diagnostics);
+    errs() << diagnostics;
+    return 1;
+  }
+  Expected<std::vector<KernelRequest>> requests = expandRequests(*options, *spec);
+  if (!requests)
+    return fail(toString(requests.takeError()));
+  if (options->emit == Emit::PTX || options->emit == Emit::Cubin)
+    erase_if(*requests, [](const KernelRequest &request) { return !request.target->isGPU(); });
+  if (requests->empty())
+    return fail("--target: expected a GPU target with --emit=ptx or cubin, got cpu");
+  std::vector<Job> jobs;
+  for (KernelRequest &request : *requests)
+    jobs.push_back({std::move(request), std::nullopt, ""});
+  if (!compileAll(*spec, jobs, stageOf(options->emit), options->jobs))
+    return 1;
+  if (options->emit == Emit::Package) {
+    Expected<std::string> file = buildPackage(*spec, jobs);
+    if (!file)
+      return fail(toString(file.takeError()));
+    if (Error error = writeFile(options->output, *file))
+      return fail("-o: " + toString(std::move(error)));
+  } else if (Error error = writeStages(*options, jobs)) {
+    return fail(toString(std::move(error)));
+  }
+  printTable(jobs, options->json);
+  return 0;
+}
