@@ -1,0 +1,199 @@
+//===- Launch.cpp - Preparing plans and launching them --------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Arguments.h"
+#include "Code.h"
+#include "Sizes.h"
+#include "Status.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstring>
+
+using namespace dl::runtime;
+
+struct dlk_plan {
+  std::shared_ptr<Package> package;
+  const Kernel *kernel;
+  dlk_device device;
+  bool checked;
+  std::unique_ptr<Executable> executable;
+};
+
+/// Stores a launch scalar. Integers must be exact and in range, floats finite.
+static dlk_status storeScalar(const Scalar &scalar, double value, char *params) {
+  const char *name = scalar.name.c_str();
+  char *field = params + scalar.offset;
+  auto store = [&](auto typed) { std::memcpy(field, &typed, sizeof(typed)); };
+  if (!std::isfinite(value))
+    return fail(DLK_INVALID_ARGUMENT, "scalar '%s': expected a finite number, got %g", name, value);
+  if (scalar.dtype == DLK_F32 || scalar.dtype == DLK_F64) {
+    if (scalar.dtype == DLK_F64)
+      store(value);
+    else if (std::abs(value) <= 0x1.fffffep127)
+      store(static_cast<float>(value));
+    else
+      return fail(DLK_INVALID_ARGUMENT, "scalar '%s': expected an f32 number, got %g", name, value);
+    return DLK_OK;
+  }
+  // Doubles hold integers exactly up to 2^53; that bounds i64 as well.
+  double limit = scalar.dtype == DLK_I32 ? 0x1p31 : 0x1p53;
+  if (value != std::floor(value) || value < -limit || value >= limit)
+    return fail(DLK_INVALID_ARGUMENT, "scalar '%s': expected an integer of %s bits, got %.17g",
+                name, scalar.dtype == DLK_I32 ? "32" : "54", value);
+  if (scalar.dtype == DLK_I32)
+    store(static_cast<int32_t>(value));
+  else
+    store(static_cast<int64_t>(value));
+  return DLK_OK;
+}
+
+/// Stores a scalar that is computed from the sizes.
+static dlk_status storeComputed(const Scalar &scalar, const SymbolValues &sizes, char *params) {
+  int64_t value = 0;
+  const char *reason;
+  if (!scalar.value.evaluate(sizes, value, reason))
+    return fail(DLK_UNSUPPORTED, "scalar '%s': %s", scalar.name.c_str(), reason);
+  if (scalar.dtype == DLK_I64) {
+    std::memcpy(params + scalar.offset, &value, sizeof(value));
+    return DLK_OK;
+  }
+  int32_t narrow = static_cast<int32_t>(value);
+  if (narrow != value)
+    return fail(DLK_UNSUPPORTED, "scalar '%s': expected a number of 32 bits, got %" PRId64,
+                scalar.name.c_str(), value);
+  std::memcpy(params + scalar.offset, &narrow, sizeof(narrow));
+  return DLK_OK;
+}
+
+static dlk_status checkScalarNames(const Kernel &kernel, const dlk_scalar *given, int32_t count) {
+  if (count < 0 || (count > 0 && !given))
+    return fail(DLK_INVALID_ARGUMENT, "scalars: expected %d entries, got NULL", count);
+  for (int32_t i = 0; i < count; ++i) {
+    if (!given[i].name)
+      return fail(DLK_INVALID_ARGUMENT, "scalar %d: expected a name, got NULL", i);
+    bool isKnown = false;
+    for (int32_t index : kernel.callerScalars)
+      isKnown |= kernel.scalars[index].name == given[i].name;
+    if (!isKnown)
+      return fail(DLK_INVALID_ARGUMENT, "scalar '%s': kernel '%s' has no such scalar",
+                  given[i].name, kernel.name.c_str());
+    for (int32_t j = 0; j < i; ++j)
+      if (std::strcmp(given[i].name, given[j].name) == 0)
+        return fail(DLK_INVALID_ARGUMENT, "scalar '%s': given twice", given[i].name);
+  }
+  return DLK_OK;
+}
+
+/// Stores all scalars; `firstSlot` gets the value of "first_slot".
+static dlk_status storeScalars(const Kernel &kernel, const SymbolValues &sizes,
+                               const dlk_scalar *given, int32_t count, char *params,
+                               int64_t &firstSlot) {
+  if (dlk_status status = checkScalarNames(kernel, given, count))
+    return status;
+  for (const Scalar &scalar : kernel.scalars) {
+    if (!scalar.fromCaller) {
+      if (dlk_status status = storeComputed(scalar, sizes, params))
+        return status;
+      continue;
+    }
+    bool isGiven = scalar.hasDefault;
+    double value = scalar.defaultValue;
+    for (int32_t i = 0; i < count; ++i)
+      if (scalar.name == given[i].name) {
+        isGiven = true;
+        value = given[i].value;
+      }
+    if (!isGiven)
+      return fail(DLK_INVALID_ARGUMENT, "scalar '%s': missing, and it has no default",
+                  scalar.name.c_str());
+    if (dlk_status status = storeScalar(scalar, value, params))
+      return status;
+    if (scalar.name == "first_slot")
+      firstSlot = static_cast<int64_t>(value);
+  }
+  return DLK_OK;
+}
+
+static void storeTensors(const Kernel &kernel, const ArgumentChecker &args, char *params) {
+  for (size_t i = 0; i < kernel.args.size(); ++i) {
+    if (args[i].isNull)
+      continue;
+    std::memcpy(params + kernel.args[i].pointerOffset, &args[i].begin, 8);
+    for (size_t d = 0; d < kernel.args[i].dims.size(); ++d)
+      if (!kernel.args[i].dims[d].fixedStride)
+        std::memcpy(params + kernel.args[i].dims[d].strideOffset, &args[i].strides[d], 8);
+  }
+}
+
+static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t numViews,
+                         const dlk_scalar *scalars, int32_t numScalars, void *stream) {
+  const Kernel &kernel = *plan.kernel;
+  const Manifest &manifest = plan.package->manifest();
+  ArgumentChecker args(manifest, kernel, plan.device);
+  if (dlk_status status = args.check(views, numViews))
+    return status;
+  alignas(64) char params[4096];
+  static_assert(sizeof(params) >= DLK_MAX_PARAM_BYTES, "parameters fit");
+  std::memset(params, 0, kernel.paramBytes);
+  int64_t firstSlot = 0;
+  if (dlk_status status =
+          storeScalars(kernel, args.sizes(), scalars, numScalars, params, firstSlot))
+    return status;
+  if (args.hasNoRows())
+    return DLK_OK;
+  uint32_t grid[3];
+  if (dlk_status status = checkSizes(manifest, kernel, plan.device, args.sizes(), grid))
+    return status;
+  if (plan.checked)
+    if (dlk_status status =
+            checkSlots(kernel, args, views, args.sizes().value[manifest.rowSymbol], firstSlot))
+      return status;
+  storeTensors(kernel, args, params);
+  return plan.executable->launch(params, grid, stream);
+}
+
+dlk_status dlk_prepare(const dlk_kernel *handle, dlk_device device, uint32_t flags,
+                       dlk_plan **plan) {
+  if (!plan)
+    return fail(DLK_INVALID_ARGUMENT, "dlk_prepare: plan is NULL");
+  *plan = nullptr;
+  if (!handle)
+    return fail(DLK_INVALID_ARGUMENT, "dlk_prepare: kernel is NULL");
+  if (flags & ~uint32_t(DLK_PLAN_CHECKED | DLK_PLAN_NO_PTX))
+    return fail(DLK_INVALID_ARGUMENT, "dlk_prepare: unknown flags 0x%x", flags);
+  return guarded([&]() -> dlk_status {
+    const Kernel &kernel = *handle->kernel;
+    if (dlk_status status = checkDevice(device))
+      return status;
+    bool isCpu = device.type == DLK_DEVICE_CPU;
+    if ((flags & DLK_PLAN_CHECKED) && (!isCpu || handle->package->manifest().rowSymbol < 0))
+      return fail(DLK_UNSUPPORTED,
+                  "DLK_PLAN_CHECKED reads the slot arrays: expected a kernel for "
+                  "the cpu with rows B, got '%s'",
+                  kernel.name.c_str());
+    int rank;
+    if (dlk_status status = rankForDevice(kernel, device, rank))
+      return status;
+    std::unique_ptr<Executable> executable;
+    dlk_status status = isCpu ? prepareCpu(handle->package, kernel, executable)
+                              : prepareCuda(handle->package, kernel, device.id, flags, executable);
+    if (status == DLK_OK)
+      *plan = new dlk_plan{handle->package, &kernel, device, (flags & DLK_PLAN_CHECKED) != 0,
+                           std::move(executable)};
+    return status;
+  });
+}
+
+void dlk_plan_release(dlk_plan *plan) { delete plan; }
+
+dlk_status dlk_launch(const dlk_plan *plan, const dlk_tensor *args, int32_t num_args,
+                      const dlk_scalar *scalars, int32_t num_scalars, void *stream) {
+  if (!plan)
+    return fail(DLK_INVALID_ARGUMENT, "dlk_launch: plan is NULL");
+  return guarded([&] { return launch(*plan, args, num_args, scalars, num_scalars, stream); });
+}

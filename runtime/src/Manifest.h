@@ -1,0 +1,94 @@
+//===- Manifest.h - What a package says about its kernels -----------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_RUNTIME_MANIFEST_H
+#define DL_RUNTIME_MANIFEST_H
+
+#include "Expression.h"
+#include "dl/dlk.h"
+
+#include <string>
+#include <vector>
+
+namespace dl::runtime {
+
+/// A byte range of the file and its XXH3-128.
+struct Blob {
+  uint64_t offset = 0, bytes = 0;
+  uint64_t hashLow = 0, hashHigh = 0;
+};
+
+/// One dimension of a tensor argument.
+struct Dimension {
+  Expression size;
+  bool isFree = false;      // "slots": any size, not shared with other arguments
+  int64_t fixedStride = 0;  // elements; 0 = free, then the launch stores the stride at strideOffset
+  int32_t strideOffset = 0; // bytes, in the parameter struct
+  std::string text;
+};
+
+struct Argument {
+  std::string name;
+  std::string label; // for messages: 'q', or 'S' (state_in) where two arguments share a name
+  dlk_role role = DLK_ROLE_INPUT;
+  dlk_dtype dtype = DLK_F32;
+  bool written = false, nullable = false;
+  uint32_t align = 1;
+  int32_t pointerOffset = 0;
+  std::vector<Dimension> dims;
+};
+
+/// A number in the parameter struct: given by the caller, or computed from the sizes.
+struct Scalar {
+  std::string name;
+  dlk_dtype dtype = DLK_F32;
+  int32_t offset = 0;
+  bool fromCaller = false, hasDefault = false;
+  double defaultValue = 0;
+  Expression value; // if not from the caller
+};
+
+/// Sizes that the kernel supports: low <= expression <= high.
+struct Requirement {
+  Expression expression;
+  int64_t low = INT64_MIN, high = INT64_MAX;
+  std::string message;
+};
+
+struct Kernel {
+  std::string name, kind, target, schedule, stateLayout, stateType, ioType, entry;
+  dlk_format format = DLK_FORMAT_SO;
+  uint32_t blob = 0;
+  int64_t keyDim = 0, valueDim = 0;
+  uint32_t threads = 1, sharedBytes = 0, registers = 0, spillBytes = 0, scratchBytes = 0;
+  uint32_t paramBytes = 0;
+  Expression grid[3];
+  std::vector<Requirement> requirements;
+  std::vector<Argument> args;
+  std::vector<Scalar> scalars;
+  std::vector<int32_t> callerScalars;  // indices into scalars
+  int32_t slotsIn = -1, slotsOut = -1; // indices into args
+};
+
+struct Manifest {
+  std::string operatorName, generator;
+  SymbolNames symbols;    // the package's, then "slots"
+  int32_t rowSymbol = -1; // "B", or -1
+  int32_t slotsSymbol = -1;
+  int32_t specBlob = -1;
+  std::vector<Kernel> kernels;
+  std::vector<Blob> blobs;
+};
+
+/// Reads and checks a manifest that belongs to a file of `fileBytes`. On failure returns false;
+/// `error` then names the offending member.
+bool parseManifest(const char *text, size_t bytes, uint64_t fileBytes, Manifest &manifest,
+                   std::string &error);
+
+} // namespace dl::runtime
+
+#endif // DL_RUNTIME_MANIFEST_H

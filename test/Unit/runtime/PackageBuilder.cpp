@@ -1,0 +1,169 @@
+//===- PackageBuilder.cpp - Packages written by hand, for tests -----------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackageBuilder.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+using nlohmann::json;
+
+static json tensor(const char *name, const char *role, json shape, int pointer, json strides,
+                   const char *access = "r", const char *dtype = "f32") {
+  return {{"name", name},     {"role", role},       {"dtype", dtype},     {"shape", shape},
+          {"access", access}, {"pointer", pointer}, {"strides", strides}, {"align", 4}};
+}
+
+static json makeKernel() {
+  json sources =
+      tensor("src_slots", "slots_in", json::array({"B"}), 208, json::array({nullptr}), "r", "i32");
+  json destinations =
+      tensor("dst_slots", "slots_out", json::array({"B"}), 216, json::array({nullptr}), "r", "i32");
+  sources["nullable"] = destinations["nullable"] = true;
+  json pool = {"slots", "HV", 4, 8};
+  return {
+      {"name", "gla.decode.4x8.kv.f32.f32"},
+      {"kind", "decode"},
+      {"target", "cpu"},
+      {"format", "so"},
+      {"blob", 0},
+      {"entry", "test_decode"},
+      {"dims", {{"K", 4}, {"V", 8}}},
+      {"state_layout", "kv"},
+      {"state_type", "f32"},
+      {"io_type", "f32"},
+      {"schedule", "recurrent"},
+      {"threads", 1},
+      {"scratch_bytes", 4 * 8 * 4},
+      {"grid", {"B", "HV", 1}},
+      {"requires", json::array({{{"expr", {"mod", "HV", "HQ"}},
+                                 {"equals", 0},
+                                 {"message", "HV must be a multiple of HQ"}}})},
+      {"param_bytes", 240},
+      {"args",
+       {tensor("q", "input", {"B", "T", "HQ", 4}, 0, {8, 16, 24, nullptr}),
+        tensor("k", "input", {"B", "T", "HQ", 4}, 32, {40, 48, 56, nullptr}),
+        tensor("v", "input", {"B", "T", "HV", 8}, 64, {72, 80, 88, nullptr}),
+        tensor("g", "input", {"B", "T", "HV"}, 96, {104, 112, 120}),
+        tensor("o", "output", {"B", "T", "HV", 8}, 128, {136, 144, 152, nullptr}, "w"),
+        tensor("S", "state_in", pool, 160, {168, 176, {{"fixed", 8}}, nullptr}),
+        tensor("S", "state_out", pool, 184, {192, 200, {{"fixed", 8}}, nullptr}, "w"), sources,
+        destinations}},
+      {"scalars",
+       {{{"name", "scale"}, {"dtype", "f32"}, {"offset", 224}, {"default", 0.5}},
+        {{"name", "first_slot"}, {"dtype", "i32"}, {"offset", 228}, {"default", 0}},
+        {{"name", "T"}, {"dtype", "i32"}, {"offset", 232}, {"value", "T"}},
+        {{"name", "ratio"}, {"dtype", "i32"}, {"offset", 236}, {"value", {"div", "HV", "HQ"}}}}}};
+}
+
+static json makeReference() {
+  auto port = [](const char *name, const char *axis, const char *group) {
+    return json{{"name", name}, {"axis", axis}, {"group", group}};
+  };
+  auto node = [](const char *op, json args, const char *axis) {
+    return json{{"op", op}, {"args", args}, {"axis", axis}, {"group", "value_head"}};
+  };
+  auto input = [](const char *name, const char *axis) {
+    return json{{"op", "input"}, {"name", name}, {"axis", axis}};
+  };
+  return {{"inputs",
+           {port("q", "key", "key_head"), port("k", "key", "key_head"),
+            port("v", "value", "value_head"), port("g", "scalar", "value_head")}},
+          {"params", json::array({{{"name", "scale"}, {"axis", "uniform"}, {"default", 0.5}}})},
+          {"states", json::array({"S"})},
+          {"outputs", json::array({"o"})},
+          {"nodes",
+           {input("q", "key"),                                         // 0
+            input("k", "key"),                                         // 1
+            input("v", "value"),                                       // 2
+            input("g", "scalar"),                                      // 3
+            {{"op", "param"}, {"name", "scale"}, {"axis", "uniform"}}, // 4
+            {{"op", "state"}, {"index", 0}, {"axis", "state"}},        // 5
+            node("decay", {5, 3}, "state"),                            // 6
+            node("write", {6, 1, 2}, "state"),                         // 7
+            node("read", {7, 0}, "value"),                             // 8
+            node("broadcast", json::array({4}), "value"),              // 9
+            node("mul", {8, 9}, "value")}},                            // 10
+          {"yield", {{"states", json::array({7})}, {"outputs", json::array({10})}}}};
+}
+
+json dl::test::makeManifest() {
+  return {{"format", 1},
+          {"generator", "PackageBuilder"},
+          {"operator", "gla"},
+          {"options", json::object()},
+          {"spec", 1},
+          {"symbols", {"B", "T", "HQ", "HV"}},
+          {"reference", makeReference()},
+          {"kernels", json::array({makeKernel()})}};
+}
+
+static XXH128_hash_t hashOf(const std::string &bytes) {
+  return XXH3_128bits(bytes.data(), bytes.size());
+}
+
+/// Header and blobs, and the "blobs" member for them.
+static std::string layBlobs(const std::vector<std::string> &blobs, json &table) {
+  std::string file(sizeof(DlkHeader), '\0');
+  table = json::array();
+  for (const std::string &blob : blobs) {
+    file.resize((file.size() + DLK_BLOB_ALIGNMENT - 1) / DLK_BLOB_ALIGNMENT * DLK_BLOB_ALIGNMENT);
+    XXH128_hash_t hash = hashOf(blob);
+    char text[33];
+    std::snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)hash.high64,
+                  (unsigned long long)hash.low64);
+    table.push_back({{"offset", file.size()}, {"bytes", blob.size()}, {"hash", text}});
+    file += blob;
+  }
+  return file;
+}
+
+static std::string finish(std::string file, const std::string &manifest) {
+  XXH128_hash_t hash = hashOf(manifest);
+  DlkHeader header = {};
+  std::memcpy(header.magic, DLK_MAGIC, DLK_MAGIC_BYTES);
+  header.version = DLK_FORMAT_VERSION;
+  header.header_bytes = sizeof(header);
+  header.manifest_offset = file.size();
+  header.manifest_bytes = manifest.size();
+  header.manifest_hash_lo = hash.low64;
+  header.manifest_hash_hi = hash.high64;
+  file += manifest;
+  header.file_bytes = file.size();
+  std::memcpy(&file[0], &header, sizeof(header));
+  return file;
+}
+
+std::string dl::test::makePackage(json manifest, const std::vector<std::string> &blobs) {
+  json table;
+  std::string file = layBlobs(blobs, table);
+  if (!manifest.contains("blobs"))
+    manifest["blobs"] = table;
+  return finish(std::move(file), manifest.dump());
+}
+
+std::string dl::test::makePackageFromText(const std::string &manifest,
+                                          const std::vector<std::string> &blobs) {
+  json table;
+  return finish(layBlobs(blobs, table), manifest);
+}
+
+const std::string &dl::test::kernelObject() {
+  static const std::string object = [] {
+    std::ifstream file(DL_TEST_KERNEL, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }();
+  return object;
+}
+
+std::string dl::test::makeDefaultPackage() {
+  return makePackage(makeManifest(), {kernelObject(), "// spec\n"});
+}

@@ -1,0 +1,39 @@
+//===- PackageBuilder.h - Packages written by hand, for tests -------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_TEST_UNIT_RUNTIME_PACKAGEBUILDER_H
+#define DL_TEST_UNIT_RUNTIME_PACKAGEBUILDER_H
+
+#include "dl/dlk.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace dl::test {
+
+/// The manifest of a package with the kernel of kernel.c: gated linear attention with K = 4 and V =
+/// 8 in f32.
+nlohmann::json makeManifest();
+
+/// The bytes of a package. Fills in "blobs"; the manifest is otherwise written as it is, right or
+/// wrong.
+std::string makePackage(nlohmann::json manifest, const std::vector<std::string> &blobs);
+
+/// As above with text in the manifest's place.
+std::string makePackageFromText(const std::string &manifest, const std::vector<std::string> &blobs);
+
+/// The shared object of kernel.c.
+const std::string &kernelObject();
+
+/// makePackage(makeManifest(), {kernelObject(), spec text})
+std::string makeDefaultPackage();
+
+} // namespace dl::test
+
+#endif // DL_TEST_UNIT_RUNTIME_PACKAGEBUILDER_H

@@ -1,0 +1,171 @@
+//===- ReferenceTest.cpp - The fp64 evaluator against recurrences written by hand -===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "reference/Reference.h"
+#include "PackageBuilder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+using namespace dl::reference;
+using nlohmann::json;
+
+namespace {
+
+Operator parse(const json &dag) {
+  Operator op;
+  std::string error;
+  EXPECT_TRUE(Operator::parse(dag, op, error)) << error;
+  return op;
+}
+
+std::string parseError(const std::function<void(json &)> &edit) {
+  json dag = dl::test::makeManifest()["reference"];
+  edit(dag);
+  Operator op;
+  std::string error;
+  EXPECT_FALSE(Operator::parse(dag, op, error));
+  return error;
+}
+
+Values ramp(size_t count, double start, double step) {
+  Values values(count);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = std::sin(start + step * double(i));
+  return values;
+}
+
+TEST(Reference, MatchesAHandRecurrence) {
+  Operator op = parse(dl::test::makeManifest()["reference"]);
+  const Dims dims{3, 2};
+  Batch batch;
+  batch.B = 2, batch.T = 4, batch.HQ = 2, batch.HV = 4;
+  batch.inputs = {ramp(2 * 4 * 2 * 3, 1, .3), ramp(2 * 4 * 2 * 3, 2, .7),
+                  ramp(2 * 4 * 4 * 2, 3, .5), ramp(2 * 4 * 4, 4, .9)};
+  batch.params = {{0.25}};
+  batch.states = {ramp(5 * 4 * 3 * 2, 5, .2)};
+  batch.sources = {3, 1};
+  batch.destinations = {3, 4};
+  const Batch before = batch;
+  run(op, dims, batch);
+
+  for (int row = 0; row < 2; ++row)
+    for (int head = 0; head < 4; ++head) {
+      double S[3][2];
+      for (int k = 0; k < 3; ++k)
+        for (int v = 0; v < 2; ++v)
+          S[k][v] = before.states[0][((before.sources[row] * 4 + head) * 3 + k) * 2 + v];
+      for (int t = 0; t < 4; ++t) {
+        const int token = row * 4 + t;
+        const double *q = &before.inputs[0][(token * 2 + head / 2) * 3];
+        const double *k = &before.inputs[1][(token * 2 + head / 2) * 3];
+        const double *v = &before.inputs[2][(token * 4 + head) * 2];
+        const double decay = std::exp(before.inputs[3][token * 4 + head]);
+        for (int j = 0; j < 2; ++j) {
+          double sum = 0;
+          for (int i = 0; i < 3; ++i) {
+            S[i][j] = decay * S[i][j] + k[i] * v[j];
+            sum += q[i] * S[i][j];
+          }
+          EXPECT_DOUBLE_EQ(batch.outputs[0][(token * 4 + head) * 2 + j], 0.25 * sum);
+        }
+      }
+      for (int k = 0; k < 3; ++k)
+        for (int v = 0; v < 2; ++v)
+          EXPECT_DOUBLE_EQ(batch.states[0][((batch.destinations[row] * 4 + head) * 3 + k) * 2 + v],
+                           S[k][v]);
+    }
+  // Slots 0 to 2 are nobody's destination.
+  for (size_t i = 0; i < 3 * 4 * 3 * 2; ++i)
+    EXPECT_EQ(batch.states[0][i], before.states[0][i]);
+}
+
+TEST(Reference, NullRowsGetZeros) {
+  Operator op = parse(dl::test::makeManifest()["reference"]);
+  Batch batch;
+  batch.B = 3;
+  batch.inputs = {Values(9, 1.0), Values(9, NAN), Values(6, 1.0), Values(3, 0.0)};
+  batch.params = {{1.0}};
+  batch.states = {Values(4 * 3 * 2, 2.0)};
+  batch.sources = {0, 1, -1};
+  batch.destinations = {1, 0, 2};
+  batch.firstSlot = 1;
+  run(op, {3, 2}, batch);
+  EXPECT_EQ(batch.outputs[0], Values(6, 0.0));
+  EXPECT_EQ(batch.states[0], Values(4 * 3 * 2, 2.0));
+}
+
+/// The value of one node of a DAG over the scalars x and y.
+double scalar(json node, double x, double y) {
+  auto input = [](const char *name) {
+    return json{{"op", "input"}, {"name", name}, {"axis", "scalar"}};
+  };
+  auto port = [](const char *name) {
+    return json{{"name", name}, {"axis", "scalar"}, {"group", "value_head"}};
+  };
+  node["axis"] = "scalar";
+  Operator op = parse({{"inputs", {port("x"), port("y")}},
+                       {"params", json::array()},
+                       {"states", json::array()},
+                       {"outputs", json::array({"o"})},
+                       {"nodes", {input("x"), input("y"), node}},
+                       {"yield", {{"states", json::array()}, {"outputs", json::array({2})}}}});
+  std::vector<Values> states, outputs;
+  Evaluator({op}, {1, 1}).step({{&x, &y}, {}}, states, &outputs);
+  return outputs[0][0];
+}
+
+TEST(Reference, ElementwiseOperations) {
+  auto unary = [](const char *name, double x) {
+    return scalar({{"op", name}, {"args", json::array({0})}}, x, 0);
+  };
+  auto binary = [](const char *name, double x, double y) {
+    return scalar({{"op", name}, {"args", json::array({0, 1})}}, x, y);
+  };
+  EXPECT_EQ(unary("neg", 2), -2);
+  EXPECT_EQ(unary("rsqrt", 4), 0.5);
+  EXPECT_EQ(unary("exp2", 3), 8);
+  EXPECT_DOUBLE_EQ(unary("log1p", 1), std::log(2.0));
+  EXPECT_EQ(binary("sub", 5, 3), 2);
+  EXPECT_EQ(binary("div", 5, 2), 2.5);
+  EXPECT_EQ(binary("max", 5, 2), 5);
+  EXPECT_TRUE(std::isnan(binary("max", NAN, 2)));
+  EXPECT_EQ(binary("maxnum", NAN, 2), 2);
+  auto compare = [](const char *predicate, double x, double y) {
+    return scalar({{"op", "cmp"}, {"pred", predicate}, {"args", json::array({0, 1})}}, x, y);
+  };
+  EXPECT_EQ(compare("ogt", 2, 1), 1);
+  EXPECT_EQ(compare("ogt", NAN, 1), 0);
+  EXPECT_EQ(compare("ugt", NAN, 1), 1);
+  EXPECT_EQ(scalar({{"op", "select"}, {"args", json::array({0, 1, 0})}}, 0, 7), 0);
+  EXPECT_EQ(scalar({{"op", "select"}, {"args", json::array({0, 1, 0})}}, 3, 7), 7);
+}
+
+TEST(Reference, RefusesMalformedDags) {
+  EXPECT_EQ(parseError([](json &d) { d["nodes"][6]["args"] = {5, 6}; }),
+            "reference.nodes[6].args[1]: expected an integer in [0, 5], got 6");
+  EXPECT_EQ(parseError([](json &d) { d["nodes"][6]["op"] = "grow"; }),
+            "reference.nodes[6].op: unknown operation 'grow'");
+  EXPECT_EQ(parseError([](json &d) { d["nodes"][8]["args"] = {7, 2}; }),
+            "reference.nodes[8]: expected read(state, key) -> value");
+  EXPECT_EQ(parseError([](json &d) { d["nodes"][10]["args"] = {8, 0}; }),
+            "reference.nodes[10]: expected arguments and result of one axis");
+  EXPECT_EQ(parseError([](json &d) { d["nodes"][0]["axis"] = "value"; }),
+            "reference.nodes[0].axis: differs from the axis of 'q'");
+  EXPECT_EQ(parseError([](json &d) { d["nodes"][0]["name"] = "z"; }),
+            "reference.nodes[0].name: no input is named 'z'");
+  EXPECT_EQ(parseError([](json &d) { d["yield"]["states"] = {8}; }),
+            "reference.yield.states[0]: expected a state");
+  EXPECT_EQ(parseError([](json &d) { d["nodes"][10]["args"] = json::array({8}); }),
+            "reference.nodes[10].args: expected 2, got 1");
+  EXPECT_EQ(parseError([](json &d) { d["inputs"][0].erase("group"); }),
+            "reference.inputs[0].group: missing");
+}
+
+} // namespace

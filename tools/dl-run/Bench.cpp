@@ -1,0 +1,338 @@
+//===- Bench.cpp - dl-run bench -------------------------------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Every launch of a sequence works on other slots of the pool, and the slots together exceed the L2
+// cache several times: a decode step in an engine never finds its states in the cache either.
+//
+//===----------------------------------------------------------------------===//
+#include "Inputs.h"
+#include "Numbers.h"
+#include "Timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+
+using namespace dl::run;
+using dl::reference::Batch;
+
+namespace {
+/// The arguments of one kernel at one shape, in device memory.
+class Workload {
+public:
+  Workload(const Session &session, const dl::reference::Operator &op, const KernelEntry &kernel,
+           const Shape &shape);
+  ~Workload() { dlk_plan_release(plan); }
+  Workload(const Workload &) = delete;
+  Workload &operator=(const Workload &) = delete;
+
+  /// Issues launch number `i`, on slots number i % rotations.
+  void launch(int i, void *stream) const;
+
+  int rotations = 1;
+  size_t stateBytes = 0; // of the rows' states, once: half of the state traffic
+  size_t trafficBytes = 0;
+
+private:
+  void chooseRotations(const Session &session);
+  void makeArgument(const Session &session, size_t index, const Batch &batch);
+  std::vector<char> makeValues(const dlk_arg_info &arg, const std::vector<int64_t> &shape,
+                               const Batch &batch) const;
+
+  const dl::reference::Operator &op;
+  const KernelEntry &kernel;
+  const Shape shape;
+  dlk_plan *plan = nullptr;
+  std::vector<Buffer> buffers;
+  std::vector<std::vector<int64_t>> shapes;
+  std::vector<dlk_tensor> views;
+  std::vector<size_t> bytesPerRotation; // distance between what two launches use; 0: the same
+  std::vector<dlk_scalar> scalars;
+};
+} // namespace
+
+static bool isState(const dlk_arg_info &arg) {
+  return arg.role == DLK_ROLE_STATE_IN || arg.role == DLK_ROLE_STATE_OUT;
+}
+
+static size_t countBytes(const dlk_arg_info &arg, const std::vector<int64_t> &shape) {
+  size_t bytes = dlk_dtype_bytes(arg.dtype);
+  for (int64_t size : shape)
+    bytes *= size_t(size);
+  return bytes;
+}
+
+Workload::Workload(const Session &session, const dl::reference::Operator &op,
+                   const KernelEntry &kernel, const Shape &shape)
+    : op(op), kernel(kernel), shape(shape) {
+  for (size_t i = 0; i < kernel.args.size(); ++i) {
+    size_t bytes = countBytes(kernel.args[i], kernel.argShape(i, shape, shape.B));
+    trafficBytes += bytes;
+    stateBytes += kernel.args[i].role == DLK_ROLE_STATE_IN ? bytes : 0;
+  }
+  chooseRotations(session);
+  check(dlk_prepare(kernel.handle, session.device, 0, &plan));
+
+  // One row of sensible values, repeated for all rows.
+  InputMaker maker(op, kernel.dims());
+  Batch batch;
+  batch.T = shape.T, batch.HQ = shape.HQ, batch.HV = shape.HV;
+  for (const auto &param : op.params)
+    batch.params.push_back({param.hasDefault ? param.defaultValue : 1});
+  Random random(session.options.seed);
+  maker.fill(batch, Gates::Weak, random);
+  shapes.resize(kernel.args.size());
+  bytesPerRotation.assign(kernel.args.size(), 0);
+  for (size_t i = 0; i < kernel.args.size(); ++i)
+    makeArgument(session, i, batch);
+  for (const dlk_scalar_info &scalar : kernel.scalars)
+    if (std::string(scalar.name) == "first_slot") // no row is null
+      scalars.push_back({scalar.name, 0});
+    else if (!scalar.has_default)
+      scalars.push_back({scalar.name, 1});
+}
+
+void Workload::chooseRotations(const Session &session) {
+  if (!session.isCuda() || stateBytes == 0)
+    return;
+  int cacheBytes = 0;
+  session.checkCuda(session.driver->deviceGetAttribute(&cacheBytes,
+                                                       dl::runtime::cuda::attributeL2CacheBytes,
+                                                       session.facts.handle),
+                    "cuDeviceGetAttribute");
+  const size_t wanted = 3 * size_t(cacheBytes);
+  rotations = int(std::clamp<size_t>((wanted + stateBytes - 1) / stateBytes, 1, 1024));
+}
+
+template <typename Ports> static int findPort(const Ports &ports, const std::string &name) {
+  for (size_t i = 0; i < ports.size(); ++i)
+    if (ports[i].name == name)
+      return int(i);
+  throw Error("the reference has no '" + name + "'");
+}
+
+std::vector<char> Workload::makeValues(const dlk_arg_info &arg, const std::vector<int64_t> &shape,
+                                       const Batch &batch) const {
+  const size_t elementBytes = dlk_dtype_bytes(arg.dtype);
+  std::vector<char> bytes(countBytes(arg, shape));
+  const size_t count = bytes.size() / elementBytes;
+  Random random(1);
+  auto fill = [&](auto valueOf) {
+    for (size_t n = 0; n < count; ++n)
+      encode(arg.dtype, double(valueOf(n)), &bytes[n * elementBytes]);
+  };
+  if (arg.role == DLK_ROLE_INPUT) {
+    const auto &row = batch.inputs[findPort(op.inputs, arg.name)];
+    fill([&](size_t n) { return row[n % row.size()]; });
+  } else if (arg.role == DLK_ROLE_PARAM) {
+    const auto &values = batch.params[findPort(op.params, arg.name)];
+    fill([&](size_t n) { return values[n % values.size()]; });
+  } else if (arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT) {
+    // One array per rotation.
+    bytes.resize(bytes.size() * rotations);
+    for (size_t n = 0; n < count * rotations; ++n)
+      encode(arg.dtype, double(n), &bytes[n * elementBytes]);
+  } else if (isState(arg)) {
+    fill([&](size_t) { return random.normal(); });
+  }
+  return bytes;
+}
+
+void Workload::makeArgument(const Session &session, size_t index, const Batch &batch) {
+  const dlk_arg_info &arg = kernel.args[index];
+  const int64_t numSlots = shape.B * rotations;
+  shapes[index] = kernel.argShape(index, shape, numSlots);
+  dlk_tensor view = {};
+  view.device = session.device;
+  view.ndim = arg.rank;
+  view.dtype = dlk_dtype_data_type(arg.dtype);
+  view.shape = shapes[index].data();
+  // State is updated in place.
+  for (size_t other = 0; other < index && arg.role == DLK_ROLE_STATE_OUT; ++other)
+    if (kernel.args[other].role == DLK_ROLE_STATE_IN && kernel.args[other].dtype == arg.dtype &&
+        std::string(kernel.args[other].name) == arg.name)
+      view.data = views[other].data;
+  buffers.emplace_back();
+  if (!view.data) {
+    // A pool is filled with copies of one slot.
+    std::vector<int64_t> part = shapes[index];
+    if (isState(arg))
+      part[0] = 1;
+    std::vector<char> values = makeValues(arg, part, batch);
+    size_t copies = isState(arg) ? size_t(numSlots) : 1;
+    buffers.back() = Buffer(session, values.size() * copies);
+    for (size_t i = 0; i < copies; ++i)
+      buffers.back().upload(values.data(), i * values.size(), values.size());
+    view.data = buffers.back().data();
+  }
+  if (arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT)
+    bytesPerRotation[index] = countBytes(arg, shapes[index]);
+  views.push_back(view);
+}
+
+void Workload::launch(int i, void *stream) const {
+  dlk_tensor current[DLK_MAX_ARGS];
+  std::copy(views.begin(), views.end(), current);
+  for (size_t a = 0; a < views.size(); ++a)
+    current[a].byte_offset = bytesPerRotation[a] * size_t(i % rotations);
+  check(dlk_launch(plan, current, int32_t(views.size()), scalars.data(), int32_t(scalars.size()),
+                   stream));
+}
+
+namespace {
+struct BenchResult {
+  std::string kernel;
+  Shape shape;
+  Samples graph, stream, ceiling; // on the CPU only `stream`
+  int rotations = 1, count = 1;
+  size_t trafficBytes = 0, stateBytes = 0;
+  std::string skipped;
+};
+} // namespace
+
+static BenchResult benchCpu(const Workload &work, int repetitions) {
+  BenchResult result;
+  for (int i = -1; i < repetitions; ++i) {
+    auto begin = std::chrono::steady_clock::now();
+    work.launch(0, nullptr);
+    std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - begin;
+    if (i >= 0)
+      result.stream.ms.push_back(ms.count());
+  }
+  return result;
+}
+
+static BenchResult benchCuda(const Session &session, const Workload &work, Ceiling &ceiling,
+                             int repetitions) {
+  BenchResult result;
+  Timer timer(session);
+  auto launch = [&](int i, dl::runtime::cuda::Stream stream) { work.launch(i, stream); };
+  // As many launches at a time as last about two milliseconds, in whole rotations.
+  double estimate = timer.inGraph(launch, work.rotations, 5).median();
+  int rounds = int(std::clamp(2.0 / (estimate * work.rotations), 1.0, 1000.0));
+  result.count = std::max(work.rotations * rounds, 4);
+  // The ceiling before and after: clocks and temperature drift.
+  Samples before =
+      ceiling.measure(timer, work.stateBytes, work.rotations, result.count, repetitions / 2 + 1);
+  result.graph = timer.inGraph(launch, result.count, repetitions);
+  result.stream = timer.onStream(launch, result.count, repetitions / 2 + 1);
+  Samples after =
+      ceiling.measure(timer, work.stateBytes, work.rotations, result.count, repetitions / 2 + 1);
+  result.ceiling = before.median() < after.median() ? before : after;
+  return result;
+}
+
+static void printTable(const Session &session, const std::vector<BenchResult> &results) {
+  const auto environment = session.environment();
+  std::printf("%s on %s", dlk_package_operator(session.package), session.deviceText().c_str());
+  if (session.isCuda())
+    std::printf(" (%s)", environment["device_name"].get<std::string>().c_str());
+  std::printf(", median times per launch\n\n");
+  Table table;
+  if (session.isCuda())
+    table.row({"kernel", "B", "T", "HQ", "HV", "ms in a graph", "ms on a stream", "GB/s",
+               "ms of the ceiling", "share of it"});
+  else
+    table.row({"kernel", "B", "T", "HQ", "HV", "ms"});
+  for (const BenchResult &result : results) {
+    std::vector<std::string> row = {result.kernel, std::to_string(result.shape.B),
+                                    std::to_string(result.shape.T), std::to_string(result.shape.HQ),
+                                    std::to_string(result.shape.HV)};
+    if (!result.skipped.empty()) {
+      row.push_back(result.skipped);
+    } else if (session.isCuda()) {
+      double ms = result.graph.median(), ceiling = result.ceiling.median();
+      row.push_back(format("%.4f", ms));
+      row.push_back(format("%.4f", result.stream.median()));
+      row.push_back(format("%.0f", double(result.trafficBytes) / ms * 1e-6));
+      row.push_back(format("%.4f", ceiling));
+      row.push_back(format("%.1f%%", 100 * ceiling / ms));
+    } else {
+      row.push_back(format("%.4f", result.stream.median()));
+    }
+    table.row(std::move(row));
+  }
+  table.print();
+  if (session.isCuda())
+    std::printf("\nGB/s counts each state read and written once, and all other arguments once. The "
+                "ceiling is an in-place scale of as many bytes\nas the states hold, 16 bytes per "
+                "thread, measured in this run.\n");
+}
+
+static void printJson(const Session &session, const std::vector<BenchResult> &results) {
+  nlohmann::json json = session.environment();
+  json["results"] = nlohmann::json::array();
+  for (const BenchResult &result : results) {
+    nlohmann::json entry = {{"kernel", result.kernel},
+                            {"B", result.shape.B},
+                            {"T", result.shape.T},
+                            {"HQ", result.shape.HQ},
+                            {"HV", result.shape.HV},
+                            {"traffic_bytes", result.trafficBytes},
+                            {"state_bytes", result.stateBytes}};
+    if (!result.skipped.empty())
+      entry["skipped"] = result.skipped;
+    else if (!session.isCuda())
+      entry["cpu"] = result.stream.json();
+    else {
+      entry["graph"] = result.graph.json();
+      entry["stream"] = result.stream.json();
+      entry["ceiling"] = result.ceiling.json();
+      entry["launches_per_repetition"] = result.count;
+      entry["rotations"] = result.rotations;
+      entry["gb_per_s"] = double(result.trafficBytes) / result.graph.median() * 1e-6;
+      entry["share_of_ceiling"] = result.ceiling.median() / result.graph.median();
+    }
+    json["results"].push_back(std::move(entry));
+  }
+  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
+int dl::run::runBench(const Options &options) {
+  Session session(options);
+  session.openDevice();
+  const bool isCuda = session.isCuda();
+  std::map<std::string, std::vector<int64_t>> defaults = {
+      {"B", {1, 8, 64, 256}}, {"T", {1}}, {"HQ", {32}}, {"HV", {32}}};
+  if (!isCuda)
+    defaults = {{"B", {1}}, {"T", {1}}, {"HQ", {4}}, {"HV", {4}}};
+  const std::vector<Shape> shapes = parseShapes(options.shape, defaults);
+  const dl::reference::Operator op = session.reference();
+  const int repetitions = options.iterations ? options.iterations : isCuda ? 30 : 5;
+  std::unique_ptr<Ceiling> ceiling;
+  if (isCuda)
+    ceiling = std::make_unique<Ceiling>(session);
+  std::vector<BenchResult> results;
+  for (const KernelEntry &kernel : session.kernels(/*runnable=*/true))
+    for (const Shape &shape : shapes) {
+      BenchResult result;
+      const dlk_size sizes[] = {{"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}};
+      char reason[512];
+      if (dlk_supported(kernel.handle, session.device, sizes, 4, reason, sizeof(reason)) !=
+          DLK_OK) {
+        result.skipped = reason;
+      } else {
+        Workload work(session, op, kernel, shape);
+        result =
+            isCuda ? benchCuda(session, work, *ceiling, repetitions) : benchCpu(work, repetitions);
+        result.rotations = work.rotations;
+        result.trafficBytes = work.trafficBytes;
+        result.stateBytes = work.stateBytes;
+      }
+      result.kernel = kernel.info.name;
+      result.shape = shape;
+      results.push_back(std::move(result));
+    }
+  if (options.json)
+    printJson(session, results);
+  else
+    printTable(session, results);
+  return 0;
+}

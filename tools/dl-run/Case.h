@@ -1,0 +1,79 @@
+//===- Case.h - One launch of a kernel, compared with the reference -------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_TOOLS_DLRUN_CASE_H
+#define DL_TOOLS_DLRUN_CASE_H
+
+#include "HostTensor.h"
+#include "Inputs.h"
+
+#include <optional>
+
+namespace dl::run {
+
+/// What one launch is made of. The variations make a test of the contract out of a test of the
+/// arithmetic.
+struct CaseSpec {
+  Shape shape;
+  Gates gates = Gates::Weak;
+  uint64_t seed = 0;
+  bool isPadded = false; // strides larger than rows
+  bool isInPlace = true; // state_out is the pool of state_in
+  bool hasSlots = true;  // slot arrays: permuted, some with src != dst, the last row null if B > 1
+  int firstSlot = 0;     // null rows have slot firstSlot - 1
+  bool usesDefaults = true; // scalars are left at their defaults
+};
+
+struct CaseResult {
+  double outputError = 0, stateError = 0;
+  std::string failure; // empty: passed
+};
+
+/// Largest error that passes, by storage type.
+double outputLimit(dlk_dtype dtype);
+double stateLimit(dlk_dtype dtype);
+
+/// Runs cases of one kernel.
+class CaseRunner {
+public:
+  /// Throws Error if the kernel's arguments do not match the reference, or it cannot be prepared.
+  CaseRunner(const Session &session, const reference::Operator &op, const KernelEntry &kernel);
+  ~CaseRunner() { dlk_plan_release(plan); }
+  CaseRunner(const CaseRunner &) = delete;
+  CaseRunner &operator=(const CaseRunner &) = delete;
+
+  CaseResult run(const CaseSpec &spec);
+
+  double worstOutputLimit() const;
+  double worstStateLimit() const;
+
+private:
+  struct Problem;
+
+  void mapArguments();
+  void makeSlots(Problem &problem) const;
+  void makeTensors(Problem &problem) const;
+  std::vector<dlk_scalar> makeScalars(Problem &problem) const;
+  void launch(Problem &problem);
+  void compare(Problem &problem, CaseResult &result) const;
+  void compareTensor(const Problem &problem, size_t arg, CaseResult &result) const;
+  void checkUntouched(const Problem &problem, size_t arg, CaseResult &result) const;
+  /// Position in the reference's pool of element `n` of a state in memory.
+  int64_t statePlace(int64_t n) const;
+
+  const Session &session;
+  const reference::Operator &op;
+  const KernelEntry &kernel;
+  InputMaker maker;
+  dlk_plan *plan = nullptr;
+  std::vector<int>
+      ports; // per argument: index into inputs, params, outputs or states; -1 for slots
+};
+
+} // namespace dl::run
+
+#endif // DL_TOOLS_DLRUN_CASE_H
