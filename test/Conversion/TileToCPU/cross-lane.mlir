@@ -1,0 +1,147 @@
+// RUN: dl-opt %s --convert-tile-to-cpu --cse --split-input-file | FileCheck %s
+
+// A sum over 192 columns: 6 registers, 8 lanes by a butterfly of 3 steps, 4 warps in order.
+
+#m = #tile.blocked<per_thread = [1, 3], lanes = [4, 8], warps = [1, 4], order = [1, 0], num_warps = 4>
+!m = memref<4x192xf32, strided<[192, 1]>>
+
+// CHECK-LABEL: llvm.func @reduce(
+tile.kernel @reduce(%x: !m, %y: memref<4xf32, strided<[1]>>) attributes {threads = 128 : i64} {
+  // CHECK-DAG:  %[[NOTHING:.+]] = arith.constant -0.000000e+00 : f32
+  // CHECK-DAG:  %[[C1:.+]] = arith.constant 1 : i64
+  // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : i64
+  // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : i64
+  // CHECK-DAG:  %[[C6:.+]] = arith.constant 6 : i64
+  // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : i64
+  %c0 = arith.constant 0 : index
+  %a = tile.load %x[%c0, %c0] axes [0, 1] : !m -> tensor<4x192xf32, #m>
+  // CHECK:      scf.for
+  // CHECK:        scf.for
+  // CHECK:      scf.for %[[T:.+]] =
+  // CHECK:        %[[SUM:.+]] = scf.for %[[K:.+]] = %{{.+}} to %[[C6]] {{.*}} iter_args(%[[S:.+]] = %[[NOTHING]])
+  // CHECK:          %[[NEXT:.+]] = arith.addf %[[S]],
+  // CHECK:          scf.yield %[[NEXT]]
+  // CHECK:        llvm.store %[[SUM]]
+  // CHECK:      scf.for %[[T:.+]] =
+  // CHECK:        arith.xori %[[T]], %[[C1]]
+  // CHECK:        arith.addf
+  // CHECK:      scf.for %[[T:.+]] =
+  // CHECK:        arith.xori %[[T]], %[[C2]]
+  // CHECK:      scf.for %[[T:.+]] =
+  // CHECK:        arith.xori %[[T]], %[[C4]]
+  // CHECK:      scf.for %[[T:.+]] =
+  // CHECK:        %[[W:.+]] = arith.divui %[[T]], %[[C32]]
+  // CHECK:        %[[W32:.+]] = arith.muli %[[W]], %[[C32]]
+  // CHECK:        %[[LANE:.+]] = arith.subi %[[T]], %[[W32]]
+  // CHECK:        scf.for %{{.+}} = %{{.+}} to %[[C4]]
+  // CHECK:          arith.addf
+  %s = tile.reduce %a axis 1 : tensor<4x192xf32, #m> -> tensor<4xf32, #tile.slice<1, #m>>
+  tile.store %s, %y[%c0] axes [0] : tensor<4xf32, #tile.slice<1, #m>>, memref<4xf32, strided<[1]>>
+  tile.return
+}
+
+// -----
+
+// A scalar is taken from the first thread. Places from 40 on count as zero.
+
+#v = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 1>
+
+// CHECK-LABEL: llvm.func @scalar(
+tile.kernel @scalar(%x: memref<40xf32, strided<[1]>>, %y: memref<1xf32, strided<[1]>>) attributes {threads = 32 : i64} {
+  // CHECK-DAG:  %[[ZERO:.+]] = arith.constant 0.000000e+00 : f32
+  // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : i64
+  // CHECK-DAG:  %[[C40:.+]] = arith.constant 40 : i64
+  %c0 = arith.constant 0 : index
+  %a = tile.load %x[%c0] axes [0] : memref<40xf32, strided<[1]>> -> tensor<40xf32, #v>
+  // CHECK:      iter_args
+  // CHECK:        %[[IN:.+]] = arith.cmpi ult, %{{.+}}, %[[C40]]
+  // CHECK:        %[[V:.+]] = arith.select %[[IN]], %{{.+}}, %[[ZERO]]
+  // CHECK:        arith.addf %{{.+}}, %[[V]]
+  // CHECK:        arith.xori %{{.+}}, %[[C16]]
+  // CHECK:        llvm.store
+  // CHECK:      %[[S:.+]] = llvm.load %{{.+}} -> f32
+  // CHECK-NEXT: llvm.store %[[S]]
+  %s = tile.reduce %a axis 0 : tensor<40xf32, #v> -> f32
+  memref.store %s, %y[%c0] : memref<1xf32, strided<[1]>>
+  tile.return
+}
+
+// -----
+
+// Two vectors share the pass over the matrix.
+
+#m = #tile.blocked<per_thread = [4, 1], lanes = [1, 32], warps = [1, 1], order = [1, 0], num_warps = 1>
+#k = #tile.slice<1, #m>
+#o = #tile.slice<0, #m>
+
+// CHECK-LABEL: llvm.func @dot(
+tile.kernel @dot(%x: memref<4x32xf32, strided<[32, 1]>>, %y: memref<32xf32, strided<[1]>>, %f: f32) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  %a = tile.load %x[%c0, %c0] axes [0, 1] : memref<4x32xf32, strided<[32, 1]>> -> tensor<4x32xf32, #m>
+  %k = tile.splat %f : f32 -> tensor<4xf32, #k>
+  // CHECK:      %[[SUMS:.+]]:2 = scf.for %{{.+}} iter_args(%[[S0:.+]] = %{{.+}}, %[[S1:.+]] = %{{.+}}) -> (f32, f32)
+  // CHECK:        %[[N0:.+]] = math.fma %{{.+}}, %{{.+}}, %[[S0]]
+  // CHECK:        %[[N1:.+]] = math.fma %{{.+}}, %{{.+}}, %[[S1]]
+  // CHECK:        scf.yield %[[N0]], %[[N1]]
+  %r, %q = tile.dot %k, %k with %a axis 0 : tensor<4xf32, #k>, tensor<4xf32, #k> with tensor<4x32xf32, #m>
+      -> tensor<32xf32, #o>, tensor<32xf32, #o>
+  %p = arith.addf %r, %q : tensor<32xf32, #o>
+  tile.store %p, %y[%c0] axes [0] : tensor<32xf32, #o>, memref<32xf32, strided<[1]>>
+  tile.return
+}
+
+// -----
+
+// From neighbours in pairs to a stride of 32: element c is in register c % 2 of thread c / 2.
+
+#a = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 1>
+#b = #tile.blocked<per_thread = [1], lanes = [32], warps = [1], order = [0], num_warps = 1>
+
+// CHECK-LABEL: llvm.func @convert(
+tile.kernel @convert(%x: memref<64xf32, strided<[1]>>) attributes {threads = 32 : i64} {
+  // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : i64
+  // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : i64
+  %c0 = arith.constant 0 : index
+  %a = tile.load %x[%c0] axes [0] : memref<64xf32, strided<[1]>> -> tensor<64xf32, #a>
+  // CHECK:      scf.for
+  // CHECK:        scf.for
+  // CHECK:      scf.for %[[T:[^ ]+]] =
+  // CHECK:        scf.for %[[R:[^ ]+]] =
+  // CHECK:          %[[R32:.+]] = arith.muli %[[R]], %[[C32]]
+  // CHECK:          %[[C:.+]] = arith.addi %[[T]], %[[R32]]
+  // CHECK:          %[[REG:.+]] = arith.remui %[[C]], %[[C2]]
+  // CHECK:          %[[THREAD:.+]] = arith.divui %[[C]], %[[C2]]
+  // CHECK:          %[[ROW:.+]] = arith.muli %[[THREAD]], %[[C2]]
+  // CHECK:          %[[FROM:.+]] = arith.addi %[[REG]], %[[ROW]]
+  // CHECK:          llvm.getelementptr %{{.+}}[%[[FROM]]]
+  %b = tile.convert %a : tensor<64xf32, #a> -> tensor<64xf32, #b>
+  tile.store %b, %x[%c0] axes [0] : tensor<64xf32, #b>, memref<64xf32, strided<[1]>>
+  tile.return
+}
+
+// -----
+
+// One element of C at a time; k runs over the tensor's 12 columns, not over the instruction's 16.
+
+#fa = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 1]>
+#fb = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [1, 1]>
+#fc = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 1]>
+
+// CHECK-LABEL: llvm.func @mma(
+tile.kernel @mma(%x: memref<16x12xbf16, strided<[12, 1]>>, %y: memref<12x8xbf16, strided<[8, 1]>>,
+                 %z: memref<16x8xf32, strided<[8, 1]>>) attributes {threads = 32 : i64} {
+  // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : i64
+  // CHECK-DAG:  %[[C12:.+]] = arith.constant 12 : i64
+  // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : i64
+  %c0 = arith.constant 0 : index
+  %a = tile.load %x[%c0, %c0] axes [0, 1] : memref<16x12xbf16, strided<[12, 1]>> -> tensor<16x12xbf16, #fa>
+  %b = tile.load %y[%c0, %c0] axes [0, 1] : memref<12x8xbf16, strided<[8, 1]>> -> tensor<12x8xbf16, #fb>
+  %c = arith.constant dense<0.0> : tensor<16x8xf32, #fc>
+  // CHECK:      scf.for %{{.+}} = %{{.+}} to %[[C32]]
+  // CHECK:        scf.for %{{.+}} = %{{.+}} to %[[C4]]
+  // CHECK:          scf.for %{{.+}} = %{{.+}} to %[[C12]] {{.*}} iter_args(%[[S:.+]] =
+  // CHECK:            math.fma %{{.+}}, %{{.+}}, %[[S]]
+  %d = tile.mma %a, %b, %c : tensor<16x12xbf16, #fa>, tensor<12x8xbf16, #fb>, tensor<16x8xf32, #fc>
+  tile.store %d, %z[%c0, %c0] axes [0, 1] : tensor<16x8xf32, #fc>, memref<16x8xf32, strided<[8, 1]>>
+  tile.return
+}
