@@ -138,7 +138,7 @@ struct RegisterLayout {
   /// of two.)
   llvm::SmallVector<int64_t> reductionLaneMasks(unsigned axis) const;
   /// Warps to combine along `axis`: digits of the thread number with div a multiple of 32,
-  /// ascending.
+  /// ascending. Sums add the warps in ascending order, the first digit fastest.
   llvm::SmallVector<ThreadDigit> reductionWarpDigits(unsigned axis) const;
 
   /// The same distribution with axes renamed: axis i of the result is axis perm[i] of this layout.

@@ -217,7 +217,8 @@ LogicalResult schedule(Session &session, const KernelRequest &request) {
   options.stateType = request.stateType;
   options.ioType = request.ioType;
   options.valueTile = request.valueTile;
-  options.warps = request.warps;
+  options.keyLanes = request.keyLanes;
+  options.keyWarps = request.keyWarps;
   options.minBlocks = request.minBlocks;
   return session.run<RecurrentOptions>(buildRecurrentPipeline, options);
 }

@@ -56,7 +56,8 @@ void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &
   schedule.stateType = options.stateType;
   schedule.ioType = options.ioType;
   schedule.valueTile = options.valueTile;
-  schedule.warps = options.warps;
+  schedule.keyLanes = options.keyLanes;
+  schedule.keyWarps = options.keyWarps;
   schedule.minBlocks = options.minBlocks;
   manager.addPass(createScheduleRecurrent(schedule));
   manager.addPass(createCanonicalizerPass());

@@ -23,7 +23,8 @@ struct RecurrentOptions : mlir::PassPipelineOptions<RecurrentOptions> {
   Option<std::string> stateType{*this, "state-type", llvm::cl::desc("f32, bf16 or f16"), llvm::cl::init("f32")};
   Option<std::string> ioType{*this, "io-type", llvm::cl::desc("f32, bf16 or f16"), llvm::cl::init("bf16")};
   Option<int64_t> valueTile{*this, "value-tile", llvm::cl::desc("columns of V per block, 0: chosen"), llvm::cl::init(0)};
-  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps per block, 0: chosen"), llvm::cl::init(0)};
+  Option<int64_t> keyLanes{*this, "key-lanes", llvm::cl::desc("lanes that share the sum over K, 0: chosen"), llvm::cl::init(0)};
+  Option<int64_t> keyWarps{*this, "key-warps", llvm::cl::desc("warps that share the sum over K, 0: chosen"), llvm::cl::init(0)};
   Option<int64_t> minBlocks{*this, "min-blocks", llvm::cl::desc("resident blocks per SM, 0: chosen"), llvm::cl::init(0)};
 };
 void buildRecurrentPipeline(mlir::OpPassManager &manager, const RecurrentOptions &options);

@@ -30,11 +30,12 @@ int64_t residentBlocks(const RecurrentProblem &problem, int64_t threads, int64_t
 /// V contiguous: 8 lanes read 32 columns of a row, a full line of fp32; rows are dealt to 4 lanes, some warps and
 /// registers, and further warps stand side by side along V.
 llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem, const RecurrentOverrides &overrides) {
-  constexpr int64_t valueLanes = 8, keyLanes = 32 / valueLanes, columns = valueLanes * kVectorElements;
+  int64_t keyLanes = overrides.keyLanes ? overrides.keyLanes : 4;
+  int64_t valueLanes = 32 / keyLanes, columns = valueLanes * kVectorElements;
   constexpr int64_t rowsPerThread = 8, usualWarps = 8;
   // Decided by K alone: it is the shape of the summation tree.
-  int64_t keyWarps = 1;
-  while (keyWarps < usualWarps && problem.keyDim > keyLanes * keyWarps * rowsPerThread)
+  int64_t keyWarps = overrides.keyWarps ? overrides.keyWarps : 1;
+  while (!overrides.keyWarps && keyWarps < usualWarps && problem.keyDim > keyLanes * keyWarps * rowsPerThread)
     keyWarps *= 2;
   int64_t strips = ceilDiv(problem.valueDim, columns), valueWarps = strips;
   if (overrides.valueTile) {
@@ -49,9 +50,9 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem, const Recu
   }
   RecurrentPlan plan;
   plan.warps = keyWarps * valueWarps;
-  if (plan.warps > kMaxWarps || (overrides.warps && overrides.warps != plan.warps))
-    return llvm::createStringError("warps: a tile of %d columns takes %d, got %d", int(valueWarps * columns),
-                                   int(plan.warps), int(overrides.warps ? overrides.warps : kMaxWarps));
+  if (plan.warps > kMaxWarps)
+    return llvm::createStringError("value tile: %d columns take %d warps, expected at most %d", int(valueWarps * columns),
+                                   int(plan.warps), int(kMaxWarps));
   int64_t keyPerThread = ceilDiv(problem.keyDim, keyLanes * keyWarps);
   plan.valueTile = valueWarps * columns;
   plan.state = {{keyPerThread, kVectorElements}, {keyLanes, valueLanes}, {keyWarps, valueWarps}, {1, 0}, plan.warps};
@@ -76,7 +77,7 @@ llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
     keyLanes /= 2;
   int64_t keyRepeats = ceilDiv(problem.keyDim, kVectorElements * keyLanes);
   int64_t valueLanes = 32 / keyLanes;
-  plan.warps = overrides.warps ? overrides.warps : 4;
+  plan.warps = 4;
   int64_t rows = valueLanes * plan.warps; // of V, held one per thread row
   int64_t tile = overrides.valueTile;
   if (!tile) {
@@ -105,8 +106,12 @@ llvm::Expected<RecurrentPlan> schedule::planRecurrent(const RecurrentProblem &pr
     if (dim < kMinDim || dim > kMaxDim || dim % kVectorElements != 0)
       return llvm::createStringError(
           "%s dimension: expected a multiple of 4 from 16 to 256, got %d", name, int(dim));
-  if (overrides.warps < 0 || overrides.warps > kMaxWarps)
-    return llvm::createStringError("warps: expected 1 to %d, got %d", int(kMaxWarps), int(overrides.warps));
+  if (overrides.keyLanes && (problem.layout != StateLayout::KV || overrides.keyLanes < 1 || 32 % overrides.keyLanes != 0))
+    return llvm::createStringError("key lanes: expected a power of two up to 32 and the state layout kv, got %d",
+                                   int(overrides.keyLanes));
+  if (overrides.keyWarps && (problem.layout != StateLayout::KV || overrides.keyWarps < 0 || overrides.keyWarps > kMaxWarps))
+    return llvm::createStringError("key warps: expected 1 to %d and the state layout kv (with vk, warps split V only), got %d",
+                                   int(kMaxWarps), int(overrides.keyWarps));
   if (overrides.valueTile && !problem.canSplitValue && overrides.valueTile < problem.valueDim)
     return llvm::createStringError(
         "value tile: the step sums along V, so expected at least %d, got %d", int(problem.valueDim),

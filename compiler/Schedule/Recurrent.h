@@ -51,7 +51,10 @@ struct RecurrentPlan {
 
 /// Forced values for tests and tuning; 0 lets the model decide.
 struct RecurrentOverrides {
-  int64_t valueTile = 0, warps = 0, minBlocks = 0;
+  int64_t valueTile = 0; ///< columns of V per block
+  int64_t keyLanes = 0;  ///< lanes of a warp that share the sum over K (layout kv); changes the summation tree
+  int64_t keyWarps = 0;  ///< warps that share the sum over K (layout kv); changes the summation tree
+  int64_t minBlocks = 0; ///< resident blocks per SM
 };
 
 /// The plan for a problem, or one line that says which dimension cannot be served and what could.

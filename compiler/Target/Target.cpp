@@ -34,13 +34,14 @@ constexpr StringRef kHopper[] = {"mma.sync", "ldmatrix", "cp.async",  "bf16",
 // yet.
 constexpr StringRef kBlackwell[] = {"mma.sync", "ldmatrix", "cp.async", "bf16",     "tf32",
                                     "tma",      "mbarrier", "cluster",  "stmatrix", "f32x2"};
-// The emulation runs every fragment and swizzle through the same tables.
-constexpr StringRef kHost[] = {"mma.sync", "ldmatrix", "cp.async", "bf16", "tf32", "wgmma"};
+// The emulation runs every fragment and swizzle through the same tables; its barriers order all
+// memory.
+constexpr StringRef kHost[] = {"mma.sync", "ldmatrix", "cp.async", "bf16", "tf32", "wgmma", "tma"};
 
 // ptxFeature is the lowest PTX version that knows the chip (and what we emit), so that old drivers
 // can compile it: PTX 7.0 is CUDA 11.0, 7.1 CUDA 11.1, 7.8 CUDA 11.8, 8.0 CUDA 12.0, 8.6 CUDA 12.7,
 // 8.7 CUDA 12.8, 8.8 CUDA 12.9.
-const Target kTargets[] = {
+constexpr Target kTargets[] = {
     // A block of the host is one call. 1024 threads and 227 KiB are the most any chip below allows,
     // so whatever is built for one of them also runs here; the rest keeps occupancy models defined.
     {"cpu", "", "", 0, 32, 1, 1024, 1024, 1, 227 * KiB, 228 * KiB, 1 * KiB, 65536, 255, kHost},

@@ -9,9 +9,9 @@
 //
 //   sum_r c_r read_r + sum_j c_j d_j,
 //
-// with token-local vectors d_j and token-local coefficients c. A coefficient is a sum of products of
-// factors, each of which is a value of the operator's body: no IR is created here, and a schedule
-// emits a coefficient by emitting its factors.
+// with token-local vectors d_j and token-local coefficients c. A coefficient is a sum of products
+// of factors, each of which is a value of the operator's body: no IR is created here, and a
+// schedule emits a coefficient by emitting its factors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,7 @@ struct Factor {
   /// x, before it was broadcast: f32 (one number for all heads), a scalar or a value vector of
   /// either group; for Dot a key vector.
   mlir::Value value;
-  mlir::Value key;                            ///< Dot: the key vector of the write that is read
+  mlir::Value key;                             ///< Dot: the key vector of the write that is read
   llvm::SmallVector<mlir::Value, 1> logDecays; ///< Dot: of axis scalar or key
   /// The operation that multiplies by it, for diagnostics.
   mlir::Operation *op = nullptr;
@@ -49,7 +49,7 @@ bool operator==(const Factor &a, const Factor &b);
 /// A number times factors.
 struct Product {
   double constant = 1.0;
-  llvm::SmallVector<Factor, 2> factors;
+  llvm::SmallVector<Factor, 1> factors;
 
   bool isOne() const { return constant == 1.0 && factors.empty(); }
   bool isPerValue() const { return llvm::any_of(factors, std::mem_fn(&Factor::isPerValue)); }
@@ -76,8 +76,8 @@ struct LocalTerm {
 
 /// sum_r c_r read_r + sum_j c_j d_j.
 struct AffineForm {
-  llvm::SmallVector<ReadTerm, 2> reads; ///< each read at most once, in order of appearance
-  llvm::SmallVector<LocalTerm, 2> locals;
+  llvm::SmallVector<ReadTerm, 0> reads; ///< each read at most once, in order of appearance
+  llvm::SmallVector<LocalTerm, 0> locals;
 
   bool isTokenLocal() const { return reads.empty(); }
   /// The coefficient of a read, or null.

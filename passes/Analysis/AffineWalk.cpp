@@ -7,7 +7,8 @@
 //
 // One walk over the body in program order. A value is token-local, or it depends on the state and
 // then has an affine form or a reason why it has none. A reason travels with the values that depend
-// on it and is reported only if one of them is written, yielded, or used as a decay or a key vector.
+// on it and is reported only if one of them is written, yielded, or used as a decay or a key
+// vector.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,8 +58,9 @@ private:
   void visitArithmetic(Operation &op);
 
   /// The token-local factor that `op` multiplies by.
-  Product productOf(Value value, Operation *op);
-  bool addFactors(Value value, Operation *op, bool inverse, Product &product);
+  Product productOf(Value value, Operation *op, bool inverse = false);
+  /// Multiplies `product` by a value or its inverse; fails if that takes too many factors.
+  bool addFactors(Value value, Operation *op, bool inverse, Product &product, unsigned &steps);
   /// What a branch's write adds to a read at the end of the branch.
   void addBranchWrite(ReadOp read, ArrayRef<StepOpInterface> after, WriteOp write, Dependent &sum);
 
@@ -68,6 +70,8 @@ private:
   }
   /// Adds `product` times a value to a sum.
   void add(Dependent &sum, Value value, const Product &product);
+  /// Refuses a form with too many terms.
+  void limitSize(Dependent &result, Operation *op);
   /// Makes the result one without a form.
   void refuse(Dependent &result, Operation *op, const Twine &got, const Twine &change = "");
   /// Reports a decay or key vector that depends on the state, and whether it does not.
@@ -76,11 +80,11 @@ private:
 
   StepAnalysis &analysis;
   Block &body;
-  llvm::DenseMap<Value, Place> places;            ///< of state values on a path
-  llvm::DenseSet<Operation *> live;               ///< what the results of the step depend on
-  llvm::DenseSet<Value> uniform;                  ///< values that are the same along the value axis
+  llvm::DenseMap<Value, Place> places; ///< of state values on a path
+  llvm::DenseSet<Operation *> live;    ///< what the results of the step depend on
+  llvm::DenseSet<Value> uniform;       ///< values that are the same along the value axis
   llvm::DenseMap<Value, Dependent> dependents;
-  llvm::DenseMap<Operation *, unsigned> writes;   ///< numbers of the writes on paths
+  llvm::DenseMap<Operation *, unsigned> writes; ///< numbers of the writes on paths
 };
 
 //===----------------------------------------------------------------------===//
@@ -88,11 +92,9 @@ private:
 //===----------------------------------------------------------------------===//
 
 void Walk::findPlaces() {
-  for (auto [index, argument] : llvm::enumerate(analysis.op.getStates())) {
-    places[argument] = {unsigned(index), 0};
-    for (auto [position, event] : llvm::enumerate(analysis.states[index].events))
-      places[event.getStateAfter()] = {unsigned(index), unsigned(position + 1)};
-  }
+  for (auto [index, state] : llvm::enumerate(analysis.states))
+    for (auto [position, value] : llvm::enumerate(state.values))
+      places[value] = {unsigned(index), unsigned(position)};
   for (auto [index, write] : llvm::enumerate(analysis.writes))
     writes[write.op] = index;
 }
@@ -100,7 +102,7 @@ void Walk::findPlaces() {
 void Walk::findLive() {
   for (Operation &op : llvm::reverse(body)) {
     auto isLive = [&](Operation *user) { return live.contains(user); };
-    if (isa<linattn::YieldOp>(op) || llvm::any_of(op.getUsers(), isLive))
+    if (isa<dl::linattn::YieldOp>(op) || llvm::any_of(op.getUsers(), isLive))
       live.insert(&op);
   }
 }
@@ -139,6 +141,12 @@ void Walk::refuse(Dependent &result, Operation *op, const Twine &got, const Twin
       change.str(), read};
 }
 
+void Walk::limitSize(Dependent &result, Operation *op) {
+  if (!result.problem && result.form.size() > kMaxProducts)
+    refuse(result, op, "a sum of more than " + Twine(kMaxProducts) + " products",
+           "add up token-local terms first, and multiply fewer sums of reads");
+}
+
 bool Walk::expectLocal(Value value, StringRef what, Operation *op) {
   const Dependent *dependent = find(value);
   if (!dependent)
@@ -152,34 +160,39 @@ bool Walk::expectLocal(Value value, StringRef what, Operation *op) {
   return false;
 }
 
-bool Walk::addFactors(Value value, Operation *op, bool inverse, Product &product) {
+bool Walk::addFactors(Value value, Operation *op, bool inverse, Product &product, unsigned &steps) {
   value = stripBroadcasts(value);
+  if (++steps > kMaxFactors)
+    return false;
   if (std::optional<double> constant = constantOf(value)) {
     product.constant = inverse ? product.constant / *constant : product.constant * *constant;
     return true;
   }
   // A product of broadcast numbers is one number per head although its type does not say so.
-  if (Operation *inner = value.getDefiningOp(); inner && uniform.contains(value)) {
-    if (isa<arith::MulFOp, arith::DivFOp>(inner) && !isFlat(value.getType()))
-      return addFactors(inner->getOperand(0), op, inverse, product) &&
-             addFactors(inner->getOperand(1), op, inverse != isa<arith::DivFOp>(inner), product);
-    if (isa<arith::NegFOp>(inner) && !isFlat(value.getType())) {
+  if (Operation *inner = value.getDefiningOp();
+      uniform.contains(value) && !isFlat(value.getType())) {
+    if (isa<arith::MulFOp, arith::DivFOp>(inner)) {
+      bool inverseRight = inverse != isa<arith::DivFOp>(inner);
+      return addFactors(inner->getOperand(0), op, inverse, product, steps) &&
+             addFactors(inner->getOperand(1), op, inverseRight, product, steps);
+    }
+    if (isa<arith::NegFOp>(inner)) {
       product.constant = -product.constant;
-      return addFactors(inner->getOperand(0), op, inverse, product);
+      return addFactors(inner->getOperand(0), op, inverse, product, steps);
     }
   }
-  if (product.factors.size() == kMaxFactors)
-    return false;
   auto kind = inverse ? Factor::Kind::Inverse : Factor::Kind::Plain;
   product.factors.push_back({kind, value, {}, {}, op});
   return true;
 }
 
-Product Walk::productOf(Value value, Operation *op) {
+Product Walk::productOf(Value value, Operation *op, bool inverse) {
   Product product;
-  if (addFactors(value, op, /*inverse=*/false, product))
+  unsigned steps = 0;
+  if (addFactors(value, op, inverse, product, steps))
     return product;
-  return {1.0, {{Factor::Kind::Plain, stripBroadcasts(value), {}, {}, op}}};
+  auto kind = inverse ? Factor::Kind::Inverse : Factor::Kind::Plain;
+  return {1.0, {{kind, stripBroadcasts(value), {}, {}, op}}};
 }
 
 void Walk::add(Dependent &sum, Value value, const Product &product) {
@@ -252,6 +265,7 @@ void Walk::visitRead(ReadOp op) {
   for (auto [position, event] : llvm::enumerate(branch))
     if (auto write = dyn_cast<WriteOp>(*event))
       addBranchWrite(op, ArrayRef(branch).drop_front(position + 1), write, result);
+  limitSize(result, op);
   dependents[op.getResult()] = std::move(result);
 }
 
@@ -293,10 +307,7 @@ void Walk::visitArithmetic(Operation &op) {
         if (find(quotient.getRhs()))
           return refuse(result, &op, "a division by a value that depends on the state",
                         "divide by token-local values only");
-        Product inverse;
-        if (!addFactors(quotient.getRhs(), &op, /*inverse=*/true, inverse))
-          inverse = {1.0, {{Factor::Kind::Inverse, stripBroadcasts(quotient.getRhs()), {}, {}, &op}}};
-        add(result, quotient.getLhs(), inverse);
+        add(result, quotient.getLhs(), productOf(quotient.getRhs(), &op, /*inverse=*/true));
       })
       .Default([&](Operation *) {
         for (Value operand : op.getOperands())
@@ -307,11 +318,9 @@ void Walk::visitArithmetic(Operation &op) {
                         "sum over token-local vectors only: columns of the state are independent");
         if (isa<arith::SelectOp>(op))
           return refuse(result, &op, "a selection", "multiply by a gate of zeros and ones instead");
-        refuse(result, &op, "'" + op.getName().getStringRef() + "' of one");
+        refuse(result, &op, "'" + op.getName().getStringRef() + "' of a read");
       });
-  if (!result.problem && result.form.size() > kMaxProducts)
-    refuse(result, &op, "a sum of more than " + Twine(kMaxProducts) + " products",
-           "multiply sums out less often");
+  limitSize(result, &op);
   for (Value value : op.getResults())
     dependents[value] = result;
 }
@@ -322,10 +331,11 @@ void Walk::visitArithmetic(Operation &op) {
 
 void Walk::visitDecay(DecayOp op) {
   if (isOn(op.getLogDecay().getType(), Axis::KeyValue))
-    report({kNotPerElement, op, "expected a decay along scalar, key or value, got key_value",
-            "decay along key and along value, one after the other, if the log decay is a sum of one "
-            "number per row and one per column",
-            nullptr});
+    report(
+        {kNotPerElement, op, "expected a decay along scalar, key or value, got key_value",
+         "decay along key and along value, one after the other, if the log decay is a sum of one "
+         "number per row and one per column",
+         nullptr});
   if (expectLocal(op.getLogDecay(), "log decay", op))
     return;
   auto it = places.find(op.getResult());
@@ -381,7 +391,7 @@ void Walk::visit(Operation &op) {
     return visitWrite(write);
   if (auto decay = dyn_cast<DecayOp>(op))
     return visitDecay(decay);
-  if (isa<linattn::YieldOp>(op))
+  if (isa<dl::linattn::YieldOp>(op))
     return visitYield();
   visitArithmetic(op);
 }

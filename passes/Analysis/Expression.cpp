@@ -148,7 +148,7 @@ Formula FormulaPrinter::print(Value value) {
   if (!op || ++size > kMaxOperations)
     return {"...", Formula::Atom};
   ++depth;
-  auto leave = llvm::make_scope_exit([&] { --depth; });
+  llvm::scope_exit leave([&] { --depth; });
   return printOp(op);
 }
 
@@ -194,7 +194,7 @@ Formula FormulaPrinter::print(const dl::analysis::Product &product) {
   }
   return {(product.constant < 0 ? "-" : "") + text,
           product.constant >= 0 && product.factors.size() + (size != 1.0) <= 1 ? Formula::Atom
-                                                                             : Formula::Product};
+                                                                               : Formula::Product};
 }
 
 namespace {
@@ -225,15 +225,30 @@ static dl::analysis::Product takeCommon(MutableArrayRef<Summand> summands) {
   return common;
 }
 
+/// Reads before vectors, but what is added before what is subtracted.
+static SmallVector<Summand> orderSummands(ArrayRef<Summand> summands) {
+  SmallVector<Summand> ordered;
+  for (bool negative : {false, true})
+    for (const Summand &summand : summands)
+      if ((summand.product.constant < 0) == negative)
+        ordered.push_back(summand);
+  return ordered;
+}
+
 Formula FormulaPrinter::print(const AffineForm &form, ArrayRef<Formula> reads) {
   SmallVector<Summand> summands;
-  for (const LocalTerm &term : form.locals)
-    summands.push_back({term.coefficient, print(term.value)});
   for (const ReadTerm &term : form.reads)
     for (const dl::analysis::Product &product : term.coefficient)
       summands.push_back({product, reads[term.read]});
+  for (const LocalTerm &term : form.locals)
+    summands.push_back({term.coefficient, print(term.value)});
+  summands = orderSummands(summands);
   dl::analysis::Product common = takeCommon(summands);
 
+  if (summands.empty())
+    return {"0", Formula::Atom};
+  if (summands.size() == 1 && summands[0].product.isOne())
+    return summands[0].vector;
   std::string sum;
   for (Summand &summand : summands) {
     bool negative = summand.product.constant < 0;
@@ -248,10 +263,7 @@ Formula FormulaPrinter::print(const AffineForm &form, ArrayRef<Formula> reads) {
     append(text, summand.vector.in(inside ? Formula::Product : Formula::Sum));
     sum += text;
   }
-  if (sum.empty())
-    return {"0", Formula::Atom};
-  bool isSum = summands.size() > 1;
   if (common.isOne())
-    return {sum, isSum ? Formula::Sum : std::min(Formula::Product, summands[0].vector.binding)};
+    return {sum, summands.size() > 1 ? Formula::Sum : Formula::Product};
   return {print(common).text + " * (" + sum + ")", Formula::Product};
 }

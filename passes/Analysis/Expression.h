@@ -38,6 +38,7 @@ public:
 
   /// Gives a value a name by which it is shown from now on.
   void setName(mlir::Value value, std::string name) { names[value] = std::move(name); }
+  bool isNamed(mlir::Value value) const { return names.contains(value); }
 
   Formula print(mlir::Value value);
   Formula print(const Product &product);

@@ -65,8 +65,10 @@ static void checkValueGates(StepAnalysis &analysis) {
 void dl::analysis::checkConditions(StepAnalysis &analysis) {
   checkValueDecays(analysis);
   checkValueGates(analysis);
-  llvm::stable_sort(analysis.refusals, [](const Refusal &a, const Refusal &b) {
-    return a.condition < b.condition;
+  llvm::sort(analysis.refusals, [](const Refusal &a, const Refusal &b) {
+    if (a.condition != b.condition)
+      return a.condition < b.condition;
+    return a.op == b.op ? a.text < b.text : a.op->isBeforeInBlock(b.op);
   });
 }
 

@@ -19,9 +19,8 @@ using namespace dl::linattn;
 /// Options must be set and ops expanded: then a body has arith, math and the ops named here.
 static LogicalResult checkPrepared(OperatorOp op) {
   for (Operation &inner : *op.getBody()) {
-    bool isPlain =
-        isa<arith::ArithDialect, math::MathDialect>(inner.getDialect()) ||
-        isa<StepOpInterface, ReadOp, BroadcastOp, ReduceOp, linattn::YieldOp>(inner);
+    bool isPlain = isa<arith::ArithDialect, math::MathDialect>(inner.getDialect()) ||
+                   isa<StepOpInterface, ReadOp, BroadcastOp, ReduceOp, dl::linattn::YieldOp>(inner);
     auto decay = dyn_cast<DecayOp>(inner);
     if (!isPlain || (decay && decay.getBoundAttr() && !decay.getBoundValue()))
       return inner.emitOpError("expected options set and ops expanded (linattn-set-options, "
@@ -31,28 +30,34 @@ static LogicalResult checkPrepared(OperatorOp op) {
 }
 
 /// Follows a state from its new value back to its argument.
-static State followPath(Value state) {
-  State result;
-  for (auto event = state.getDefiningOp<StepOpInterface>(); event;
-       event = event.getStateBefore().getDefiningOp<StepOpInterface>())
-    result.events.push_back(event);
-  std::reverse(result.events.begin(), result.events.end());
-  return result;
+static State followPath(Value value) {
+  State state;
+  state.values.push_back(value);
+  while (auto event = state.values.back().getDefiningOp<StepOpInterface>()) {
+    state.events.push_back(event);
+    state.values.push_back(event.getStateBefore());
+  }
+  std::reverse(state.events.begin(), state.events.end());
+  std::reverse(state.values.begin(), state.values.end());
+  return state;
 }
 
 static void collectEvents(StepAnalysis &analysis) {
   for (auto [index, state] : llvm::enumerate(analysis.states))
     for (auto [position, event] : llvm::enumerate(state.events)) {
       if (auto decay = dyn_cast<DecayOp>(*event))
-        state.decays.push_back({decay, *axisOf(decay.getLogDecay().getType()),
+        state.decays.push_back({decay, decay.getLogDecay(), *axisOf(decay.getLogDecay().getType()),
                                 decay.getBoundValue(), unsigned(position)});
       if (auto write = dyn_cast<WriteOp>(*event))
-        analysis.writes.push_back({write, unsigned(index), unsigned(position),
-                                   unsigned(state.decays.size()), write.getKey(), {}});
+        analysis.writes.push_back({write,
+                                   unsigned(index),
+                                   unsigned(position),
+                                   unsigned(state.decays.size()),
+                                   write.getKey(),
+                                   {}});
     }
-  llvm::sort(analysis.writes, [](const Write &a, const Write &b) {
-    return a.op->isBeforeInBlock(b.op);
-  });
+  llvm::sort(analysis.writes,
+             [](const Write &a, const Write &b) { return a.op->isBeforeInBlock(b.op); });
   for (auto [index, write] : llvm::enumerate(analysis.writes))
     analysis.states[write.state].writes.push_back(index);
 }
@@ -62,8 +67,8 @@ static Feedback feedbackOf(const Write &write) {
     return Feedback::Other;
   if (!write.hasFeedback())
     return Feedback::None;
-  bool perValue = llvm::any_of(write.value.reads,
-                               [](const ReadTerm &t) { return isPerValue(t.coefficient); });
+  bool perValue =
+      llvm::any_of(write.value.reads, [](const ReadTerm &t) { return isPerValue(t.coefficient); });
   return perValue ? Feedback::PerValue : Feedback::PerHead;
 }
 

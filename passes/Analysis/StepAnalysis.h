@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What every schedule knows about an operator. For one token, on the path of a state from its old to
-// its new value lie decays and writes:
+// What every schedule knows about an operator. For one token, on the path of a state from its old
+// to its new value lie decays and writes:
 //
 //   decay   S <- e^l o S
 //   write   S <- S + a_w b_w^T,    b_w = d_w + sum_r gamma_{w,r} read_r
@@ -21,14 +21,15 @@
 //
 // Clocks. With G_t the sum of all log decays up to and including token t, an event on the path has
 // the clock G_{t-1} plus the decays of its own token that lie before it. `clock` counts the latter:
-// 0 is G_{t-1}, all of them G_t. Hence, with writes of this token that lie before the read included,
+// 0 is G_{t-1}, all of them G_t. Hence, with writes of this token that lie before the read
+// included,
 //
 //   read(x) = (x e^{G_x})^T S_0 + sum over earlier writes [sum_c x_c a_c e^{G_x - G_a}] b.
 //
 // Branches. A read may look at a state that is not on the path: decayed or written to for the sake
 // of this one read (the bonus of a current token can be specified so). The branch is folded away:
-// the read is one of the state where the branch leaves the path, its decays become factors, and what
-// its writes (a', b') add is the term (x . a') b'. `reads` and `writes` are on paths only.
+// the read is one of the state where the branch leaves the path, its decays become factors, and
+// what its writes (a', b') add is the term (x . a') b'. `reads` and `writes` are on paths only.
 //
 // Schedules. What is not computed like this can only be done token by token. The conditions:
 //
@@ -48,11 +49,14 @@
 #include "dialects/LinAttn/IR/LinAttn.h"
 #include "passes/Analysis/AffineForm.h"
 
+#include <vector>
+
 namespace dl::analysis {
 
 /// A decay on the path of a state.
 struct Decay {
   linattn::DecayOp op;
+  mlir::Value logDecay; ///< l
   linattn::Axis axis = linattn::Axis::Scalar;
   /// The log decay is never below it, where the operator promises so.
   std::optional<double> bound;
@@ -92,11 +96,13 @@ struct Output {
 
 /// What happens to one state.
 struct State {
+  /// The values of the state: `values[i]` after i events of the token, the last one its new value.
+  llvm::SmallVector<mlir::Value> values;
   /// The path from the old to the new state, and what each event does to the class of the map.
   llvm::SmallVector<linattn::StepOpInterface> events;
   llvm::SmallVector<linattn::StepMap> eventMaps;
-  /// Class of the map from old to new. Feedback from another state counts as a low rank: it is one of
-  /// the map of all states together.
+  /// Class of the map from old to new. Feedback from another state counts as a low rank: it is one
+  /// of the map of all states together.
   linattn::StepMap map;
   llvm::SmallVector<Decay> decays;
   llvm::SmallVector<unsigned> writes; ///< numbers in StepAnalysis::writes, in order
@@ -129,15 +135,15 @@ struct Refusal {
 /// unchanged.
 struct StepAnalysis {
   linattn::OperatorOp op;
-  llvm::SmallVector<State> states;   ///< as the operator's
-  llvm::SmallVector<Read> reads;     ///< in program order
-  llvm::SmallVector<Write> writes;   ///< in program order
-  llvm::SmallVector<Output> outputs; ///< as the operator's
+  std::vector<State> states;   ///< as the operator's
+  std::vector<Read> reads;     ///< in program order
+  std::vector<Write> writes;   ///< in program order
+  std::vector<Output> outputs; ///< as the operator's
   /// Feedback reads in stacking order: a read depends on writes of its own token only if these
   /// depend on earlier reads, so the system is strictly lower triangular.
   llvm::SmallVector<unsigned> feedback;
   /// Everything that breaks A1 to A4.
-  llvm::SmallVector<Refusal> refusals;
+  std::vector<Refusal> refusals;
 
   /// Fails, with a diagnostic at the op, unless options are set and ops expanded.
   static mlir::FailureOr<StepAnalysis> compute(linattn::OperatorOp op);

@@ -36,7 +36,8 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
     Option<"stateType", "state-type", "std::string", "\"f32\"", "f32, bf16 or f16">,
     Option<"ioType", "io-type", "std::string", "\"bf16\"", "f32, bf16 or f16: inputs and outputs that the operator does not pin">,
     Option<"valueTile", "value-tile", "int64_t", "0", "columns of V per block; 0: chosen by the model">,
-    Option<"warps", "warps", "int64_t", "0", "warps per block; 0: chosen by the model">,
+    Option<"keyLanes", "key-lanes", "int64_t", "0", "lanes that share the sum over K (layout kv); 0: chosen by the model">,
+    Option<"keyWarps", "key-warps", "int64_t", "0", "warps that share the sum over K (layout kv); 0: chosen by the model">,
     Option<"minBlocks", "min-blocks", "int64_t", "0", "resident blocks the register budget is set for; 0: chosen by the model">
   ];
   let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",

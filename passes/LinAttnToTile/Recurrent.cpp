@@ -294,7 +294,7 @@ struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
     problem.stateBytes = state->getIntOrFloatBitWidth() / 8;
     problem.canSplitValue = !sumsAlongValue(op);
     llvm::Expected<dl::schedule::RecurrentPlan> plan =
-        dl::schedule::planRecurrent(problem, {valueTile, warps, minBlocks});
+        dl::schedule::planRecurrent(problem, {valueTile, keyLanes, keyWarps, minBlocks});
     if (!plan)
       return op.emitError() << llvm::toString(plan.takeError());
     return RecurrentKernel(op, types, *plan).emit();

@@ -98,7 +98,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::ModulePassManager pipeline;
   llvm::cantFail(passes.parsePassPipeline(
-      pipeline, "function(sroa,early-cse<memssa>,instcombine,simplifycfg,gvn,instcombine,simplifycfg,adce)"));
+      pipeline, "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,gvn,"
+                "instcombine<no-verify-fixpoint>,simplifycfg,adce)"));
   pipeline.run(module, modules);
 }
 

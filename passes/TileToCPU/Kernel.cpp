@@ -86,9 +86,21 @@ void LaneLowering::emitArguments(Value parameters) {
 // Ops in program order
 //===----------------------------------------------------------------------===//
 
+/// Memrefs come as arguments and shared buffers from tile.alloc: neither is chosen or carried at
+/// run time.
+static LogicalResult checkTypes(Operation &op) {
+  for (Type type : op.getResultTypes())
+    if (!type.isIntOrIndexOrFloat() && !isDistributed(type) && !isa<AllocOp>(op))
+      return op.emitOpError("expected results that are scalars or distributed tensors, got ")
+             << type;
+  return success();
+}
+
 LogicalResult LaneLowering::lowerBlock(Block &source) {
   for (Operation &op : source.without_terminator()) {
     host->loc = op.getLoc();
+    if (failed(checkTypes(op)))
+      return failure();
     if (isElementwise(&op)) {
       if (!isa<ExpandOp>(op) && failed(checkScalar(&op)))
         return failure();

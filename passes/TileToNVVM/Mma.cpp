@@ -9,9 +9,9 @@
 //
 //   for k, i, j:   c(i, j) += a(i, k) b(k, j)
 //
-// K is outermost, so neighbouring instructions do not wait for each other, and each accumulator sees
-// K in ascending order. Fragment (i, j) is a run of registers (compiler/Layout/Atoms.h); where the
-// hardware wants 16-bit elements in pairs, elements 2i and 2i + 1 of the run share a word.
+// K is outermost, so neighbouring instructions do not wait for each other, and each accumulator
+// sees K in ascending order. Fragment (i, j) is a run of registers (compiler/Layout/Atoms.h); where
+// the hardware wants 16-bit elements in pairs, elements 2i and 2i + 1 of the run share a word.
 //
 // Padding along M and N only reaches padding of the result. Padding along K would reach all of it,
 // so there both factors become zero (a zero on one side alone does not help against a NaN).
@@ -29,8 +29,8 @@ using namespace dl;
 using namespace dl::tile;
 using dl::layout::ElementKind;
 
-/// One tile.mma: the instruction, how often it repeats in the registers of a thread, and its operands
-/// as words that the instruction takes.
+/// One tile.mma: the instruction, how often it repeats in the registers of a thread, and its
+/// operands as words that the instruction takes.
 struct KernelLowering::Product {
   const layout::Instruction &row;
   int64_t warpsM, warpsN; ///< groups of warps that share M and N
@@ -73,8 +73,8 @@ KernelLowering::Registers KernelLowering::withoutPadding(Value factor, unsigned 
       value = zero;
       continue;
     }
-    Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, base,
-                                         i32(size - offset));
+    Value inside =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, base, i32(size - offset));
     value = arith::SelectOp::create(builder, loc, inside, value, zero);
   }
   return values;
@@ -129,10 +129,10 @@ void KernelLowering::emitMmaSync(Product &product) {
   for (int64_t l = 0; l < product.k; ++l)
     for (int64_t i = 0; i < product.m; ++i)
       for (int64_t j = 0; j < product.n; ++j) {
-        Value sum = NVVM::MmaOp::create(builder, loc, resultType, product.fragmentA(i, l),
-                                        product.fragmentB(l, j), product.fragmentC(i, j),
-                                        {row.m, row.n, row.k}, std::nullopt, std::nullopt, types,
-                                        layouts);
+        Value sum =
+            NVVM::MmaOp::create(builder, loc, resultType, product.fragmentA(i, l),
+                                product.fragmentB(l, j), product.fragmentC(i, j),
+                                {row.m, row.n, row.k}, std::nullopt, std::nullopt, types, layouts);
         product.accumulate(i, j, unpackStruct(sum));
       }
 }
@@ -159,8 +159,8 @@ KernelLowering::Registers KernelLowering::inlineAssembly(StringRef text, ValueRa
   os << "~{memory}";
   SmallVector<Value> operands(tied);
   llvm::append_range(operands, inputs);
-  auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(),
-                                               SmallVector<Type>(tied.getTypes()));
+  auto type =
+      LLVM::LLVMStructType::getLiteral(builder.getContext(), SmallVector<Type>(tied.getTypes()));
   auto assembly = LLVM::InlineAsmOp::create(
       builder, loc, type, operands, text, constraints, /*has_side_effects=*/true,
       /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
@@ -176,9 +176,9 @@ static std::string operandList(size_t first, size_t count) {
   return list + "}";
 }
 
-/// Accumulators at $0, their old values, then the words of A and the descriptor of B. The scale of the
-/// old accumulators must be a predicate; the factors' signs are immediates, as is the transposition of
-/// B, which 32-bit elements do not have.
+/// Accumulators at $0, their old values, then the words of A and the descriptor of B. The scale of
+/// the old accumulators must be a predicate; the factors' signs are immediates, as is the
+/// transposition of B, which 32-bit elements do not have.
 static std::string wgmmaText(const layout::Instruction &row, size_t accumulators, size_t words) {
   StringRef input = stringify(row.input);
   std::string shape =
@@ -195,12 +195,11 @@ Value KernelLowering::wgmmaDescriptorOf(TypedValue<SharedType> buffer, const Pro
   Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(),
                                            sharedPointer(sharedBuffers.lookup(buffer)));
   if (product.warpsN > 1) {
-    int64_t step =
-        llvm::cantFail(wgmmaStart(shared, layout::Major::K, product.row.n, /*k=*/0));
-    Value group = threadDigit(layout::kWarpSize * product.row.warps * product.warpsM,
-                              product.warpsN);
-    address = arith::AddIOp::create(
-        builder, loc, address, toI64(arith::MulIOp::create(builder, loc, group, i32(step))));
+    int64_t step = llvm::cantFail(wgmmaStart(shared, layout::Major::K, product.row.n, /*k=*/0));
+    Value group =
+        threadDigit(layout::kWarpSize * product.row.warps * product.warpsM, product.warpsN);
+    address = arith::AddIOp::create(builder, loc, address,
+                                    toI64(arith::MulIOp::create(builder, loc, group, i32(step))));
   }
   Value field = arith::AndIOp::create(
       builder, loc, arith::ShRUIOp::create(builder, loc, address, i64(4)), i64(0x3FFF));
@@ -221,8 +220,7 @@ void KernelLowering::emitWgmma(Product &product, TypedValue<SharedType> buffer) 
   size_t count = product.c.size();
   product.c.assign(all.begin(), all.begin() + count);
   product.a.assign(all.begin() + count, all.end());
-  std::string text =
-      wgmmaText(row, row.c.registers, product.a.size() / (product.m * product.k));
+  std::string text = wgmmaText(row, row.c.registers, product.a.size() / (product.m * product.k));
   for (int64_t l = 0; l < product.k; ++l)
     for (int64_t i = 0; i < product.m; ++i)
       for (int64_t j = 0; j < product.n; ++j) {
@@ -262,8 +260,9 @@ LogicalResult KernelLowering::lowerMma(MmaOp op) {
   } else if (row.feature == "wgmma" && buffer) {
     emitWgmma(product, buffer);
   } else {
-    return op.emitOpError("expected an instruction of mma.sync with b in registers or of wgmma with "
-                          "b in shared memory, got ")
+    return op.emitOpError(
+               "expected an instruction of mma.sync with b in registers or of wgmma with "
+               "b in shared memory, got ")
            << row.name << " of " << row.feature;
   }
   registers[op.getResult()] = std::move(product.c);

@@ -9,6 +9,7 @@
 #include "Sizes.h"
 #include "Status.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -124,6 +125,8 @@ dlk_status dlk_package_open_memory(const void *data, size_t bytes, dlk_package *
 
 void dlk_package_close(dlk_package *package) { delete package; }
 
+static const std::string noText;
+
 static const char *give(const std::string &text, size_t *bytes) {
   if (bytes)
     *bytes = text.size();
@@ -131,15 +134,15 @@ static const char *give(const std::string &text, size_t *bytes) {
 }
 
 const char *dlk_package_manifest(const dlk_package *package, size_t *bytes) {
-  return give(package->package->manifestText(), bytes);
+  return give(package ? package->package->manifestText() : noText, bytes);
 }
 
 const char *dlk_package_operator(const dlk_package *package) {
-  return package->package->manifest().operatorName.c_str();
+  return package ? package->package->manifest().operatorName.c_str() : "";
 }
 
 const char *dlk_package_spec(const dlk_package *package, size_t *bytes) {
-  return give(package->package->specText(), bytes);
+  return give(package ? package->package->specText() : noText, bytes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -213,29 +216,95 @@ dlk_status dlk_kernel_get_scalar(const dlk_kernel *handle, int32_t index, dlk_sc
   return DLK_OK;
 }
 
-/// The first condition of the query that the kernel does not meet, or nullptr. Ordered from what to
-/// what detail.
-static const char *mismatch(const Kernel &kernel, const dlk_query &query) {
-  auto differs = [](const char *wanted, const std::string &value) {
-    return wanted && value != wanted;
+namespace {
+/// One condition of a query: what is wanted and what a kernel has, as text.
+struct Condition {
+  const char *name;
+  std::string wanted;
+  std::string (*valueOf)(const Kernel &);
+};
+} // namespace
+
+/// The conditions that the query sets, from the coarsest on.
+static std::vector<Condition> conditionsOf(const dlk_query &query) {
+  std::vector<Condition> conditions;
+  auto add = [&](const char *name, bool isSet, std::string wanted,
+                 std::string (*valueOf)(const Kernel &)) {
+    if (isSet)
+      conditions.push_back({name, std::move(wanted), valueOf});
   };
-  if (differs(query.kind, kernel.kind))
-    return "kind";
-  if (query.key_dim && query.key_dim != kernel.keyDim)
-    return "key_dim";
-  if (query.value_dim && query.value_dim != kernel.valueDim)
-    return "value_dim";
-  if (differs(query.state_layout, kernel.stateLayout))
-    return "state_layout";
-  if (differs(query.state_type, kernel.stateType))
-    return "state_type";
-  if (differs(query.io_type, kernel.ioType))
-    return "io_type";
-  if (differs(query.target, kernel.target))
-    return "target";
-  if (query.no_ptx && kernel.format == DLK_FORMAT_PTX)
-    return "no_ptx";
-  return nullptr;
+  auto text = [](const char *wanted) { return std::string(wanted ? wanted : ""); };
+  add("kind", query.kind, text(query.kind), [](const Kernel &k) { return k.kind; });
+  add("key_dim", query.key_dim, std::to_string(query.key_dim),
+      [](const Kernel &k) { return std::to_string(k.keyDim); });
+  add("value_dim", query.value_dim, std::to_string(query.value_dim),
+      [](const Kernel &k) { return std::to_string(k.valueDim); });
+  add("state_layout", query.state_layout, text(query.state_layout),
+      [](const Kernel &k) { return k.stateLayout; });
+  add("state_type", query.state_type, text(query.state_type),
+      [](const Kernel &k) { return k.stateType; });
+  add("io_type", query.io_type, text(query.io_type), [](const Kernel &k) { return k.ioType; });
+  add("target", query.target, text(query.target), [](const Kernel &k) { return k.target; });
+  add("code", query.no_ptx, "machine code", [](const Kernel &k) {
+    return std::string(k.format == DLK_FORMAT_PTX ? "ptx" : "machine code");
+  });
+  return conditions;
+}
+
+/// Adds a value to a list "a, b, c" unless it is there.
+static void addToList(std::vector<std::string> &list, const std::string &value) {
+  if (std::find(list.begin(), list.end(), value) == list.end())
+    list.push_back(value);
+}
+
+static std::string join(const std::vector<std::string> &list) {
+  std::string text;
+  for (const std::string &value : list)
+    text += (text.empty() ? "" : ", ") + value;
+  return text;
+}
+
+static dlk_status find(const dlk_package &package, const dlk_query &query, dlk_device device,
+                       const dlk_kernel *&result) {
+  const std::vector<Condition> conditions = conditionsOf(query);
+  // For the message: the condition at which the best candidates fail, and what they have there.
+  size_t furthest = 0;
+  std::vector<std::string> available;
+  int bestRank = 0;
+  for (const dlk_kernel &candidate : package.kernels) {
+    const Kernel &kernel = *candidate.kernel;
+    size_t met = 0;
+    while (met < conditions.size() && conditions[met].wanted == conditions[met].valueOf(kernel))
+      ++met;
+    if (met > furthest) {
+      furthest = met;
+      available.clear();
+    }
+    if (met < conditions.size()) {
+      if (met == furthest)
+        addToList(available, conditions[met].valueOf(kernel));
+      continue;
+    }
+    addToList(available, kernel.target + (kernel.format == DLK_FORMAT_PTX ? " (ptx)" : ""));
+    int rank = 0;
+    if (rankForDevice(kernel, device, rank) == DLK_DEVICE_ERROR)
+      return DLK_DEVICE_ERROR;
+    if (rank > bestRank) {
+      bestRank = rank;
+      result = &candidate;
+    }
+  }
+  if (result)
+    return DLK_OK;
+  if (package.kernels.empty())
+    return fail(DLK_NOT_FOUND, "the package holds no kernels");
+  if (furthest < conditions.size())
+    return fail(DLK_NOT_FOUND, "no such kernel: expected the %s to be one of %s, got %s",
+                conditions[furthest].name, join(available).c_str(),
+                conditions[furthest].wanted.c_str());
+  std::string given = device.type == DLK_DEVICE_CPU ? "cpu" : "cuda:" + std::to_string(device.id);
+  return fail(DLK_NOT_FOUND, "no such kernel: expected a device for one of %s, got %s",
+              join(available).c_str(), given.c_str());
 }
 
 dlk_status dlk_find(const dlk_package *package, const dlk_query *query, dlk_device device,
@@ -245,36 +314,7 @@ dlk_status dlk_find(const dlk_package *package, const dlk_query *query, dlk_devi
   *kernel = nullptr;
   if (dlk_status status = checkDevice(device))
     return status;
-  // For the message: the condition at which the best candidate failed.
-  static constexpr const char *order[] = {"kind",       "key_dim", "value_dim", "state_layout",
-                                          "state_type", "io_type", "target",    "no_ptx"};
-  int furthest = -1, bestRank = 0;
-  bool onlyDevice = false;
-  for (const dlk_kernel &candidate : package->kernels) {
-    if (const char *condition = mismatch(*candidate.kernel, *query)) {
-      for (int i = 0; i < int(sizeof(order) / sizeof(*order)); ++i)
-        if (condition == order[i] || std::strcmp(condition, order[i]) == 0)
-          furthest = std::max(furthest, i);
-      continue;
-    }
-    int rank = 0;
-    dlk_status status = rankForDevice(*candidate.kernel, device, rank);
-    if (status == DLK_DEVICE_ERROR)
-      return status;
-    onlyDevice |= rank == 0;
-    if (rank > bestRank) {
-      bestRank = rank;
-      *kernel = &candidate;
-    }
-  }
-  if (*kernel)
-    return DLK_OK;
-  const char *deviceKind = device.type == DLK_DEVICE_CPU ? "cpu" : "cuda";
-  if (onlyDevice)
-    return fail(DLK_NOT_FOUND, "the package of '%s' has such a kernel, but not for %s device %d",
-                dlk_package_operator(package), deviceKind, device.id);
-  return fail(DLK_NOT_FOUND, "the package of '%s' has no such kernel: none matches the query's %s",
-              dlk_package_operator(package), furthest < 0 ? "conditions" : order[furthest]);
+  return guarded([&] { return find(*package, *query, device, *kernel); });
 }
 
 dlk_status dlk_supported(const dlk_kernel *kernel, dlk_device device, const dlk_size *sizes,

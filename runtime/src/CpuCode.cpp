@@ -14,6 +14,7 @@
 #include "Status.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -51,9 +52,20 @@ public:
                     std::strerror(errno));
       done += got;
     }
-    // The file stays open as long as the object is loaded: dlopen recognises objects by name, and a
-    // reused descriptor would give back the wrong one.
-    std::string path = "/proc/self/fd/" + std::to_string(file);
+    // dlopen recognises objects by name, before it looks at the file. The file stays open as long
+    // as the object is loaded, so that no other one gets its name; and since objects exist that
+    // dlclose leaves in place, a name that is still taken is not used again.
+    std::string path = pathOf(file);
+    while (void *stale = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
+      dlclose(stale);
+      int next = fcntl(file, F_DUPFD_CLOEXEC, file + 1);
+      if (next < 0)
+        return fail(DLK_DEVICE_ERROR, "cpu: cannot duplicate a file descriptor: %s",
+                    std::strerror(errno));
+      close(file);
+      file = next;
+      path = pathOf(file);
+    }
     handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle)
       return fail(DLK_DEVICE_ERROR, "cpu: cannot load the host object: %s", dlerror());
@@ -63,6 +75,8 @@ public:
   void *find(const char *symbol) const { return dlsym(handle, symbol); }
 
 private:
+  static std::string pathOf(int file) { return "/proc/self/fd/" + std::to_string(file); }
+
   int file = -1;
   void *handle = nullptr;
 };

@@ -31,7 +31,7 @@ List stateType("state-type", cl::CommaSeparated, cl::value_desc("f32|bf16|f16"),
 List ioType("io-type", cl::CommaSeparated, cl::value_desc("bf16|f16|f32"), cl::cat(category), cl::desc("Storage type of inputs and outputs the operator does not pin (default bf16)"));
 List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category), cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
-               cl::desc("Force a kernel's schedule, e.g. decode:recurrent,value-tile=64,warps=8,min-blocks=3 (0: chosen)"));
+               cl::desc("Force a kernel's schedule, e.g. decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen)"));
 Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::cat(category), cl::desc("package, ptx, cubin, llvm or mlir (the tile level)"));
 Opt<bool> asJson("json", cl::cat(category), cl::desc("Print the resource table as JSON"));
 Opt<unsigned> jobs("j", cl::Prefix, cl::init(0), cl::value_desc("N"), cl::cat(category), cl::desc("Kernels compiled at once (default: one per core)"));
@@ -77,11 +77,12 @@ static Error parseSchedules(CompileOptions &options) {
     for (StringRef part : ArrayRef(parts).drop_front()) {
       auto [key, digits] = part.split('=');
       int64_t *field = key == "value-tile"   ? &options.schedule.valueTile
-                       : key == "warps"      ? &options.schedule.warps
+                       : key == "key-lanes"  ? &options.schedule.keyLanes
+                       : key == "key-warps"  ? &options.schedule.keyWarps
                        : key == "min-blocks" ? &options.schedule.minBlocks
                                              : nullptr;
       if (!field)
-        return unknown("--schedule", key, "value-tile, warps or min-blocks");
+        return unknown("--schedule", key, "value-tile, key-lanes, key-warps or min-blocks");
       if (digits.getAsInteger(10, *field) || *field < 0 || *field > 1024)
         return unknown("--schedule", part, "a number from 0 to 1024");
     }

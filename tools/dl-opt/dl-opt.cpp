@@ -8,10 +8,17 @@
 #include "compiler/Pipelines/Pipelines.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
+#ifdef DL_INCLUDE_TESTS
+#include "test/lib/TestPasses.h"
+#endif
+
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   dl::registerDialects(registry);
   dl::registerPasses();
+#ifdef DL_INCLUDE_TESTS
+  dl::test::registerPasses();
+#endif
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Runs passes of dl on a spec and prints the IR\n", registry));
 }

@@ -188,7 +188,7 @@ void Workload::launch(int i, void *stream) const {
 
 namespace {
 struct BenchResult {
-  std::string kernel;
+  std::string kernel, target;
   Shape shape;
   Samples graph, stream, ceiling; // on the CPU only `stream`
   int rotations = 1, count = 1;
@@ -237,13 +237,16 @@ static void printTable(const Session &session, const std::vector<BenchResult> &r
   std::printf(", median times per launch\n\n");
   Table table;
   if (session.isCuda())
-    table.row({"kernel", "B", "T", "HQ", "HV", "ms in a graph", "ms on a stream", "GB/s",
+    table.row({"kernel", "target", "B", "T", "HQ", "HV", "ms in a graph", "ms on a stream", "GB/s",
                "ms of the ceiling", "share of it"});
   else
-    table.row({"kernel", "B", "T", "HQ", "HV", "ms"});
+    table.row({"kernel", "target", "B", "T", "HQ", "HV", "ms"});
   for (const BenchResult &result : results) {
-    std::vector<std::string> row = {result.kernel, std::to_string(result.shape.B),
-                                    std::to_string(result.shape.T), std::to_string(result.shape.HQ),
+    std::vector<std::string> row = {result.kernel,
+                                    result.target,
+                                    std::to_string(result.shape.B),
+                                    std::to_string(result.shape.T),
+                                    std::to_string(result.shape.HQ),
                                     std::to_string(result.shape.HV)};
     if (!result.skipped.empty()) {
       row.push_back(result.skipped);
@@ -271,6 +274,7 @@ static void printJson(const Session &session, const std::vector<BenchResult> &re
   json["results"] = nlohmann::json::array();
   for (const BenchResult &result : results) {
     nlohmann::json entry = {{"kernel", result.kernel},
+                            {"target", result.target},
                             {"B", result.shape.B},
                             {"T", result.shape.T},
                             {"HQ", result.shape.HQ},
@@ -312,6 +316,7 @@ int dl::run::runBench(const Options &options) {
   std::vector<BenchResult> results;
   for (const KernelEntry &kernel : session.kernels(/*runnable=*/true))
     for (const Shape &shape : shapes) {
+      showProgress(std::string(kernel.info.name) + " " + shape.str());
       BenchResult result;
       const dlk_size sizes[] = {{"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}};
       char reason[512];
@@ -327,9 +332,11 @@ int dl::run::runBench(const Options &options) {
         result.stateBytes = work.stateBytes;
       }
       result.kernel = kernel.info.name;
+      result.target = kernel.target();
       result.shape = shape;
       results.push_back(std::move(result));
     }
+  showProgress("");
   if (options.json)
     printJson(session, results);
   else

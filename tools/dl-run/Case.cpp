@@ -15,7 +15,7 @@ using namespace dl;
 using namespace dl::run;
 using reference::Batch;
 
-// Relative RMS errors of a decode step: see "DEC" and "TOL32" in the README.
+// Relative RMS errors of a decode step; runtime/README.md states them.
 double run::outputLimit(dlk_dtype dtype) { return dtype == DLK_F32 ? 1e-4 : 5e-3; }
 double run::stateLimit(dlk_dtype dtype) { return dtype == DLK_F32 ? 1e-4 : 2e-2; }
 

@@ -171,10 +171,13 @@ void InputMaker::drawUnit(Draw &draw, Gates gates, Random &random) const {
   for (size_t i = 0; i < draw.targets.size(); ++i)
     kept.emplace_back(draw.targets[i], draw.targets[i] + draw.counts[i]);
 
-  constexpr int maxRounds = 128;
+  // K x V decays have many elements: a few of them may miss the range.
+  const int maxRounds = numUnits > 1024 ? 8 : 128;
   for (int round = 0; round < maxRounds; ++round) {
     for (size_t i = 0; i < draw.targets.size(); ++i)
       for (int64_t e = 0; e < draw.counts[i]; ++e) {
+        if (isElementwise && best[e] == 0)
+          continue;
         double magnitude = std::exp(random.uniform(std::log(1e-3), std::log(300)));
         double drawn = random.next() & 1 ? magnitude : -magnitude;
         draw.targets[i][e] = roundTo(draw.types[i], drawn);

@@ -8,6 +8,8 @@
 #include "Session.h"
 #include "Status.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -30,6 +32,11 @@ std::string run::format(const char *pattern, ...) {
   std::vsnprintf(buffer, sizeof(buffer), pattern, arguments);
   va_end(arguments);
   return buffer;
+}
+
+void run::showProgress(const std::string &text) {
+  if (isatty(STDERR_FILENO))
+    std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
 
 void Table::print() const {
@@ -96,6 +103,10 @@ std::vector<Shape> run::parseShapes(const std::string &text,
         for (int64_t HV : sizes("HV", "HQ"))
           shapes.push_back({B, T, HQ ? HQ : HV, HV ? HV : HQ});
   return shapes;
+}
+
+std::string KernelEntry::target() const {
+  return std::string(info.target) + (info.format == DLK_FORMAT_PTX ? " ptx" : "");
 }
 
 std::vector<int64_t> KernelEntry::argShape(size_t index, const Shape &shape, int64_t slots) const {
@@ -181,7 +192,8 @@ std::vector<KernelEntry> Session::kernels(bool runnable) const {
     KernelEntry entry;
     entry.handle = dlk_kernel_at(package, i);
     check(dlk_kernel_get_info(entry.handle, &entry.info));
-    if (std::string(entry.info.name).find(options.kernel) == std::string::npos)
+    std::string label = entry.info.name + (" " + entry.target());
+    if (label.find(options.kernel) == std::string::npos)
       continue;
     ++numMatching;
     if (runnable && dlk_supported(entry.handle, device, nullptr, 0, nullptr, 0) != DLK_OK)
@@ -195,7 +207,8 @@ std::vector<KernelEntry> Session::kernels(bool runnable) const {
     result.push_back(std::move(entry));
   }
   if (numMatching == 0)
-    throw Error("--kernel: no kernel of the package contains '" + options.kernel + "' in its name");
+    throw Error("--kernel: no kernel of the package contains '" + options.kernel +
+                "' in its name and target");
   if (result.empty())
     throw Error("--device: no kernel runs on " + deviceText() + "; `dl-run info " +
                 options.package + "` lists the targets");

@@ -34,7 +34,7 @@ void check(dlk_status status);
 struct Options {
   std::string package;
   std::string device; // empty: cuda:0 if there is one, else cpu
-  std::string kernel; // only kernels whose name contains this
+  std::string kernel; // only kernels whose "NAME TARGET" contains this
   std::string shape;  // "B=1+8,T=1"
   std::string gates;  // empty: all three
   uint64_t seed = 1;
@@ -60,6 +60,8 @@ struct KernelEntry {
   std::vector<dlk_arg_info> args;
   std::vector<dlk_scalar_info> scalars;
 
+  /// "sm_90a", "sm_80 ptx": kernels for several targets share a name.
+  std::string target() const;
   reference::Dims dims() const { return {info.key_dim, info.value_dim}; }
   /// Shape of an argument; `slots` for the first dimension of pools.
   std::vector<int64_t> argShape(size_t index, const Shape &shape, int64_t slots) const;
@@ -129,6 +131,9 @@ public:
 private:
   std::vector<std::vector<std::string>> rows;
 };
+
+/// Replaces the progress line on a terminal; elsewhere does nothing.
+void showProgress(const std::string &text);
 
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 

@@ -51,7 +51,7 @@ static std::vector<CaseSpec> makeCases(const Options &options) {
 
 namespace {
 struct KernelResult {
-  std::string name;
+  std::string name, target;
   int numCases = 0;
   double outputError = 0, stateError = 0, outputLimit = 0, stateLimit = 0;
   std::string failure; // of the first failing case
@@ -86,6 +86,7 @@ static KernelResult verifyKernel(const Session &session, const dl::reference::Op
                                  const KernelEntry &kernel, const std::vector<CaseSpec> &cases) {
   KernelResult result;
   result.name = kernel.info.name;
+  result.target = kernel.target();
   CaseRunner runner(session, op, kernel);
   result.outputLimit = runner.worstOutputLimit();
   result.stateLimit = runner.worstStateLimit();
@@ -117,24 +118,24 @@ static void printTable(const Session &session, const std::vector<KernelResult> &
   std::printf("%s on %s: kernels against the fp64 recurrence, relative RMS errors\n\n",
               dlk_package_operator(session.package), session.deviceText().c_str());
   Table table;
-  table.row({"kernel", "cases", "worst output error", "allowed", "worst state error", "allowed",
-             "result"});
+  table.row({"kernel", "target", "cases", "worst output error", "allowed", "worst state error",
+             "allowed", "result"});
   int numFailed = 0, numNotRun = 0;
   for (const KernelResult &result : results) {
     numFailed += !result.failure.empty();
     numNotRun += result.failure.empty() && !result.numCases;
     auto error = [&](double value) { return result.numCases ? format("%.1e", value) : "-"; };
     auto limit = [&](double value) { return result.numCases ? format("%.0e", value) : "-"; };
-    table.row({result.name, std::to_string(result.numCases), error(result.outputError),
-               limit(result.outputLimit), error(result.stateError), limit(result.stateLimit),
-               verdict(result)});
+    table.row({result.name, result.target, std::to_string(result.numCases),
+               error(result.outputError), limit(result.outputLimit), error(result.stateError),
+               limit(result.stateLimit), verdict(result)});
   }
   table.print();
   std::printf("\n");
   for (const KernelResult &result : results)
     if (const std::string &why = result.failure.empty() ? result.skipped : result.failure;
         !why.empty() && (!result.failure.empty() || !result.numCases))
-      std::printf("%s: %s\n", result.name.c_str(), why.c_str());
+      std::printf("%s, %s: %s\n", result.name.c_str(), result.target.c_str(), why.c_str());
   int numOthers = dlk_kernel_count(session.package) - int(results.size());
   std::printf("%d ok, %d failed", int(results.size()) - numFailed - numNotRun, numFailed);
   if (numNotRun)
@@ -149,6 +150,7 @@ static void printJson(const Session &session, const std::vector<KernelResult> &r
   json["kernels"] = nlohmann::json::array();
   for (const KernelResult &result : results)
     json["kernels"].push_back({{"name", result.name},
+                               {"target", result.target},
                                {"result", verdict(result)},
                                {"output_limit", result.outputLimit},
                                {"state_limit", result.stateLimit},
@@ -164,17 +166,21 @@ int dl::run::runVerify(const Options &options) {
   const dl::reference::Operator op = session.reference();
   std::vector<KernelResult> results;
   bool isGood = true;
-  for (const KernelEntry &kernel : session.kernels(/*runnable=*/true)) {
+  const std::vector<KernelEntry> kernels = session.kernels(/*runnable=*/true);
+  for (const KernelEntry &kernel : kernels) {
+    showProgress(format("%zu of %zu: %s", results.size() + 1, kernels.size(), kernel.info.name));
     try {
       results.push_back(verifyKernel(session, op, kernel, cases));
     } catch (const Error &error) {
       KernelResult result;
       result.name = kernel.info.name;
+      result.target = kernel.target();
       result.failure = error.what();
       results.push_back(std::move(result));
     }
     isGood &= results.back().failure.empty() && results.back().numCases > 0;
   }
+  showProgress("");
   if (options.json)
     printJson(session, results);
   else

@@ -15,7 +15,9 @@ using namespace dl::run;
 
 static void addCommon(CLI::App &command, Options &options) {
   command.add_option("PKG", options.package, "The package, a .dlk file")->required();
-  command.add_option("--kernel", options.kernel, "Only kernels whose name contains this text")
+  command
+      .add_option("--kernel", options.kernel,
+                  "Only kernels whose name and target (\"NAME sm_80 ptx\") contain this text")
       ->type_name("TEXT");
   command.add_flag("--json", options.json, "Print JSON with full numbers instead of a table");
 }

@@ -9,13 +9,13 @@
 //
 //   S' = L S R + (what does not depend on S)
 //
-// where L works on the key axis and R on the value axis. What L and R can be decides which schedules
-// exist: products of scalars and diagonals are sums of logarithms, a diagonal plus a low rank needs
-// a triangular solve, and anything else has to be applied token by token.
+// where L works on the key axis and R on the value axis. What L and R can be decides which
+// schedules exist: products of scalars and diagonals are sums of logarithms, a diagonal plus a low
+// rank needs a triangular solve, and anything else has to be applied token by token.
 //
-// The classes are closed under composition and ordered, so the class of a step is found by composing
-// those of its operations: the later class wins, ranks add up, and one pair has no form in common:
-// what a low rank adds between two value decays is no L S R.
+// The classes are closed under composition and ordered, so the class of a step is found by
+// composing those of its operations: the later class wins, ranks add up, and one pair has no form
+// in common: what a low rank adds between two value decays is no L S R.
 //
 //===----------------------------------------------------------------------===//
 

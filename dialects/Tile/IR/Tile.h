@@ -43,6 +43,9 @@ mlir::Type sliceType(mlir::RankedTensorType type, int64_t axis);
 
 llvm::Expected<layout::SharedLayout> getLayout(SharedType type);
 
+/// The feature that a target must have to run `op` ("wgmma", as in compiler/Target); empty where every target does.
+llvm::StringRef requiredFeature(mlir::Operation *op);
+
 /// Where one argument of a kernel lives in its by-value parameter struct.
 struct ParameterSlot {
   int64_t offset = 0;                     ///< pointer or scalar, bytes from the struct's start

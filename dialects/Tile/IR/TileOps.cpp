@@ -253,3 +253,14 @@ LogicalResult MmaOp::verify() {
            << ", got " << a.getElementType() << ", " << be << " and " << c.getElementType();
   return shared ? verifyDescriptor(*this, shared, *row, fc.getWarps()[1]) : success();
 }
+
+StringRef dl::tile::requiredFeature(Operation *op) {
+  if (auto mma = dyn_cast<MmaOp>(op)) {
+    auto fragment = cast<FragmentAttr>(mma.getC().getType().getEncoding());
+    return llvm::cantFail(dl::layout::findInstruction(fragment.getInstruction()))->feature;
+  }
+  // Chips with bulk copies have the second path to shared memory that the barrier puts in order.
+  if (auto barrier = dyn_cast<BarrierOp>(op); barrier && barrier.getAsyncProxy())
+    return "tma";
+  return "";
+}

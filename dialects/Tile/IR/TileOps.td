@@ -215,14 +215,14 @@ def Tile_AllocOp : Tile_Op<"alloc"> {
   let summary = "a shared-memory buffer that lives as long as the block";
   let description = "Example: `%b = tile.alloc : !tile.shared<64x64xbf16, #tile.swizzled<128>>`";
   let results = (outs Tile_SharedType:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }
 
 def Tile_LocalStoreOp : Tile_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
   let summary = "registers to shared memory";
   let description = "Example: `tile.local_store %x, %b : tensor<64x64xbf16, #l>, !tile.shared<64x64xbf16, #tile.swizzled<128>>`";
   let arguments = (ins Tile_Distributed:$value, Tile_SharedType:$buffer);
-  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` qualified(type($buffer))";
   let hasVerifier = 1;
 }
 
@@ -231,7 +231,7 @@ def Tile_LocalLoadOp : Tile_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let description = "Example: `%x = tile.local_load %b : !tile.shared<64x64xbf16, #tile.swizzled<128>> -> tensor<64x64xbf16, #l>`";
   let arguments = (ins Tile_SharedType:$buffer);
   let results = (outs Tile_Distributed:$result);
-  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let assemblyFormat = "$buffer attr-dict `:` qualified(type($buffer)) `->` type($result)";
   let hasVerifier = 1;
 }
 

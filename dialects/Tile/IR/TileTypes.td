@@ -17,7 +17,7 @@ def Tile_SharedType : TypeDef<Tile_Dialect, "Shared"> {
     Example: `!tile.shared<64x128xbf16, #tile.swizzled<128>>`.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "SwizzledAttr":$layout);
-  let assemblyFormat = "`<` custom<Shape>($shape, $elementType) `,` $layout `>`";
+  let assemblyFormat = "`<` custom<Shape>($shape, $elementType) `,` qualified($layout) `>`";
   let genVerifyDecl = 1;
 }
 

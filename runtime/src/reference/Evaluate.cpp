@@ -75,6 +75,10 @@ void Evaluator::evaluateNode(const Node &node, const Operands &operands,
     for (int64_t i = 0; i < count; ++i)
       result[i] = arg(0)[i] != 0 ? arg(1)[i] : arg(2)[i];
     return;
+  case OpKind::Fma:
+    for (int64_t i = 0; i < count; ++i)
+      result[i] = std::fma(arg(0)[i], arg(1)[i], arg(2)[i]);
+    return;
   case OpKind::Reduce:
     result[0] = std::accumulate(arg(0).begin(), arg(0).end(), 0.0);
     return;

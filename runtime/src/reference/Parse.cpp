@@ -177,9 +177,10 @@ int DagReader::readKind(const JsonReader &reader, const std::string &name, Node 
     const char *name;
     OpKind kind;
     int numArgs;
-  } structural[] = {{"select", OpKind::Select, 3}, {"broadcast", OpKind::Broadcast, 1},
-                    {"reduce", OpKind::Reduce, 1}, {"decay", OpKind::Decay, 2},
-                    {"read", OpKind::Read, 2},     {"write", OpKind::Write, 3}};
+  } structural[] = {{"select", OpKind::Select, 3},       {"fma", OpKind::Fma, 3},
+                    {"broadcast", OpKind::Broadcast, 1}, {"reduce", OpKind::Reduce, 1},
+                    {"decay", OpKind::Decay, 2},         {"read", OpKind::Read, 2},
+                    {"write", OpKind::Write, 3}};
   for (const auto &row : structural)
     if (name == row.name) {
       node.kind = row.kind;

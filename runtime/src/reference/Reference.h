@@ -51,6 +51,7 @@ enum class OpKind {
   Binary,    // binary
   Compare,   // predicate; 1 or 0
   Select,    // condition, then, else
+  Fma,       // a * b + c
   Broadcast, // fewer dimensions to more
   Reduce,    // sum over the axis
   Decay,     // state, g:    S <- e^g S

@@ -39,3 +39,23 @@ tile.kernel @loops() attributes {threads = 32 : i64} {
   }
   tile.return
 }
+
+// -----
+
+!m = memref<64xf32, strided<[1]>>
+
+tile.kernel @chosen_memory(%a: !m, %b: !m, %n: i32) attributes {threads = 32 : i64} {
+  %zero = arith.constant 0 : i32
+  %is = arith.cmpi sgt, %n, %zero : i32
+  // expected-error @below {{expected results that are scalars or distributed tensors, got 'memref<64xf32, strided<[1]>>'}}
+  %c = arith.select %is, %a, %b : !m
+  tile.return
+}
+
+// -----
+
+tile.kernel @plain_tensors() attributes {threads = 32 : i64} {
+  // expected-error @below {{expected results that are scalars or distributed tensors, got 'tensor<64xf32>'}}
+  %a = arith.constant dense<1.0> : tensor<64xf32>
+  tile.return
+}

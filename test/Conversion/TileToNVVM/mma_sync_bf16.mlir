@@ -2,6 +2,15 @@
 // K x M, b is K x N, b_t is N x K; d = a b (+ c). tile_mma_test runs these kernels on the CPU and on GPUs.
 
 // RUN: dl-opt %s --tile-to-nvvm | FileCheck %s
+// Where ptxas is found, dl-compile also assembles; spills and warnings about wgmma are errors.
+// RUN: dl-compile %s --target=sm_80,sm_90a --emit=ptx -o %t
+// RUN: FileCheck %s --check-prefix=PTX < %t/product.sm_80.ptx
+// RUN: FileCheck %s --check-prefix=PTX < %t/product.sm_90a.ptx
+
+// PTX: .reqntid 128
+// PTX-COUNT-12: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// PTX-NOT: mma.sync
+// PTX: st.global.v2.b32
 
 #a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [2, 2]>
 #b = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [2, 2]>

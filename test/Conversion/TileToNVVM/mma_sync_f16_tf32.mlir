@@ -1,6 +1,13 @@
 // The other two element types of mma.sync; tile_mma_test runs these kernels (see mma_sync_bf16.mlir for the names).
 
 // RUN: dl-opt %s --tile-to-nvvm | FileCheck %s
+// RUN: dl-compile %s --target=sm_80,sm_90a --emit=ptx -o %t
+// RUN: FileCheck %s --check-prefix=PTX16 < %t/half.sm_80.ptx
+// RUN: FileCheck %s --check-prefix=PTX32 < %t/single.sm_80.ptx
+
+// PTX16: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+// PTX32: cvt.rna.tf32.f32
+// PTX32-COUNT-6: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
 
 // 13 of 16 along M and K, 5 of 8 along N, straight from memory.
 

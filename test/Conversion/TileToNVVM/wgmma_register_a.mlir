@@ -2,6 +2,18 @@
 // mma_sync_bf16.mlir for the names of arguments).
 
 // RUN: dl-opt %s --tile-to-nvvm | FileCheck %s
+// Where ptxas is found, dl-compile also assembles; spills and warnings about serialised wgmma are errors.
+// RUN: dl-compile %s --target=sm_90a --emit=ptx -o %t
+// RUN: FileCheck %s --check-prefix=PTX < %t/square.sm_90a.ptx
+
+// PTX: st.shared.v4.b32
+// PTX: fence.proxy.async.shared::cta
+// PTX-NEXT: bar{{(rier)?}}.{{(cta.)?}}sync
+// PTX: wgmma.fence.sync.aligned;
+// PTX-COUNT-4: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
+// PTX: wgmma.commit_group.sync.aligned;
+// PTX: wgmma.wait_group.sync.aligned 0;
+// PTX: st.global
 
 // 64 x 64 x 64 by one group of four warps: four instructions along K.
 

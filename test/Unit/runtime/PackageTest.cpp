@@ -260,13 +260,13 @@ TEST_F(FindTest, FindsByCondition) {
   EXPECT_EQ(find(query), "second");
   query.kind = "prefill";
   query.io_type = nullptr;
-  EXPECT_EQ(find(query), "the package of 'gla' has such a kernel, but not for cpu device 0");
+  EXPECT_EQ(find(query), "no such kernel: expected a device for one of sm_90a, got cpu");
   query.kind = "merge";
-  EXPECT_EQ(find(query), "the package of 'gla' has no such kernel: none matches the query's kind");
+  EXPECT_EQ(find(query),
+            "no such kernel: expected the kind to be one of decode, prefill, got merge");
   query.kind = "decode";
   query.value_dim = 9;
-  EXPECT_EQ(find(query),
-            "the package of 'gla' has no such kernel: none matches the query's value_dim");
+  EXPECT_EQ(find(query), "no such kernel: expected the value_dim to be one of 8, got 9");
 }
 
 TEST_F(FindTest, Supported) {

@@ -132,6 +132,7 @@ TEST(Reference, ElementwiseOperations) {
   EXPECT_EQ(unary("rsqrt", 4), 0.5);
   EXPECT_EQ(unary("exp2", 3), 8);
   EXPECT_DOUBLE_EQ(unary("log1p", 1), std::log(2.0));
+  EXPECT_EQ(scalar({{"op", "fma"}, {"args", json::array({0, 1, 1})}}, 2, 3), 9);
   EXPECT_EQ(binary("sub", 5, 3), 2);
   EXPECT_EQ(binary("div", 5, 2), 2.5);
   EXPECT_EQ(binary("max", 5, 2), 5);

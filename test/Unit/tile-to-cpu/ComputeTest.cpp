@@ -13,12 +13,9 @@
 
 using namespace dl::test;
 using namespace dl::layout;
+using llvm::SmallVector;
 
 namespace {
-
-RegisterLayout make(llvm::ArrayRef<int64_t> shape, const BlockedParams &p) {
-  return llvm::cantFail(blocked(shape, p));
-}
 
 std::string replaceAll(std::string text,
                        const std::vector<std::pair<std::string, std::string>> &values) {
@@ -28,18 +25,31 @@ std::string replaceAll(std::string text,
   return text;
 }
 
+/// The layout #l of a matrix, as text and as the compiler's own.
 struct Case {
-  int64_t rows, columns;
-  BlockedParams params;
+  std::string text;
+  RegisterLayout layout;
+  int64_t rows() const { return layout.shape[0]; }
+  int64_t columns() const { return layout.shape[1]; }
+  std::string threads() const { return std::to_string(layout.numThreads); }
 };
-/// Exact and padded axes, one to six warps, copies.
-const Case kCases[] = {
-    {64, 32, {{1, 4}, {4, 8}, {1, 1}, {1, 0}, 0}},  {40, 24, {{2, 4}, {8, 4}, {3, 1}, {1, 0}, 0}},
-    {96, 40, {{4, 2}, {2, 16}, {3, 2}, {0, 1}, 0}}, {30, 64, {{1, 1}, {32, 1}, {1, 2}, {0, 1}, 4}},
-    {16, 16, {{1, 4}, {8, 4}, {1, 1}, {1, 0}, 2}},
-};
-std::string threadsOf(const Case &c) {
-  return std::to_string(make({c.rows, c.columns}, c.params).numThreads);
+
+Case blockedCase(llvm::ArrayRef<int64_t> shape, const BlockedParams &p) {
+  return {blockedText("#l", p), llvm::cantFail(blocked(shape, p))};
+}
+
+/// Exact and padded axes, one to eight warps, copies, two digits of warps on one axis.
+std::vector<Case> cases() {
+  const Instruction &wgmma = *llvm::cantFail(findInstruction("wgmma.m64n16k16.bf16"));
+  return {
+      blockedCase({64, 32}, {{1, 4}, {4, 8}, {1, 1}, {1, 0}, 0}),
+      blockedCase({40, 24}, {{2, 4}, {8, 4}, {3, 1}, {1, 0}, 0}),
+      blockedCase({96, 40}, {{4, 2}, {2, 16}, {3, 2}, {0, 1}, 0}),
+      blockedCase({30, 64}, {{1, 1}, {32, 1}, {1, 2}, {0, 1}, 4}),
+      blockedCase({16, 16}, {{1, 4}, {8, 4}, {1, 1}, {1, 0}, 2}),
+      {"#l = #tile.fragment<\"wgmma.m64n16k16.bf16\", \"c\", warps = [2, 1]>\n",
+       llvm::cantFail(atom({120, 32}, wgmma, {Operand::C, 2, 1, 0}))},
+  };
 }
 
 /// The fixed tree: registers ascending, lanes by butterfly, warps ascending. `term(thread, reg,
@@ -60,13 +70,19 @@ std::vector<float> treeSum(const RegisterLayout &layout, unsigned axis, float st
       for (int64_t t = 0; t < layout.numThreads; ++t)
         sums[t] = before[t] + before[t ^ mask];
     }
-    for (const ThreadDigit &d : layout.reductionWarpDigits(axis)) {
-      std::vector<float> before = sums;
-      for (int64_t t = 0; t < layout.numThreads; ++t) {
-        sums[t] = -0.0f;
-        for (int64_t v = 0; v < d.mod; ++v)
-          sums[t] += before[t + (v - d.value(t)) * d.div];
-      }
+    SmallVector<int64_t> warps{0}; // distances from the first warp along the axis, ascending
+    for (const ThreadDigit &d : layout.reductionWarpDigits(axis))
+      for (int64_t v = 1, known = warps.size(); v < d.mod; ++v)
+        for (int64_t i = 0; i < known; ++i)
+          warps.push_back(warps[i] + v * d.div);
+    std::vector<float> before = sums;
+    for (int64_t t = 0; t < layout.numThreads; ++t) {
+      int64_t first = t;
+      for (const ThreadDigit &d : layout.reductionWarpDigits(axis))
+        first -= d.value(t) * d.div;
+      sums[t] = -0.0f;
+      for (int64_t warp : warps)
+        sums[t] += before[first + warp];
     }
     for (int64_t t = 0; t < layout.numThreads; ++t)
       result[slice.coordinate(t, s)[0]] = sums[t];
@@ -81,7 +97,7 @@ std::vector<float> treeSum(const RegisterLayout &layout, unsigned axis, float st
 //===----------------------------------------------------------------------===//
 
 TEST(HostCompute, ExpandMeetsMatrix) {
-  for (const Case &c : kCases) {
+  for (const Case &c : cases()) {
     std::string text = replaceAll(R"(
       #c = #tile.slice<0, #l>
       #r = #tile.slice<1, #l>
@@ -91,24 +107,26 @@ TEST(HostCompute, ExpandMeetsMatrix) {
         %x = tile.load %m[%c0, %c0] axes [0, 1] : memref<ROWSxCOLSxf32, strided<[COLS, 1]>> -> tensor<ROWSxCOLSxf32, #l>
         %u = tile.load %a[%c0] axes [0] : memref<ROWSxf32, strided<[1]>> -> tensor<ROWSxf32, #r>
         %v = tile.load %b[%c0] axes [0] : memref<COLSxf32, strided<[1]>> -> tensor<COLSxf32, #c>
+        %x2 = arith.addf %x, %x : tensor<ROWSxCOLSxf32, #l>
         %u2 = arith.addf %u, %u : tensor<ROWSxf32, #r>
         %eu = tile.expand %u2 axis 1 : tensor<ROWSxf32, #r> -> tensor<ROWSxCOLSxf32, #l>
         %ev = tile.expand %v axis 0 : tensor<COLSxf32, #c> -> tensor<ROWSxCOLSxf32, #l>
-        %y = math.fma %eu, %ev, %x : tensor<ROWSxCOLSxf32, #l>
+        %y = math.fma %eu, %ev, %x2 : tensor<ROWSxCOLSxf32, #l>
         tile.store %y, %m[%c0, %c0] axes [0, 1] : tensor<ROWSxCOLSxf32, #l>, memref<ROWSxCOLSxf32, strided<[COLS, 1]>>
         tile.return
       })",
-                                  {{"ROWS", std::to_string(c.rows)},
-                                   {"COLS", std::to_string(c.columns)},
-                                   {"THREADS", threadsOf(c)}});
-    HostKernel kernel(blockedText("#l", c.params) + text);
-    std::vector<float> m = randomFloats(c.rows * c.columns, 1), a = randomFloats(c.rows, 2),
-                       b = randomFloats(c.columns, 3);
+                                  {{"ROWS", std::to_string(c.rows())},
+                                   {"COLS", std::to_string(c.columns())},
+                                   {"THREADS", c.threads()}});
+    HostKernel kernel(c.text + text);
+    std::vector<float> m = randomFloats(c.rows() * c.columns(), 1), a = randomFloats(c.rows(), 2),
+                       b = randomFloats(c.columns(), 3);
     std::vector<float> before = m;
     kernel.run({word(m.data()), word(a.data()), word(b.data())});
-    for (int64_t i = 0; i < c.rows; ++i)
-      for (int64_t j = 0; j < c.columns; ++j)
-        ASSERT_EQ(m[i * c.columns + j], std::fma(a[i] + a[i], b[j], before[i * c.columns + j]))
+    for (int64_t i = 0; i < c.rows(); ++i)
+      for (int64_t j = 0; j < c.columns(); ++j)
+        ASSERT_EQ(m[i * c.columns() + j],
+                  std::fma(a[i] + a[i], b[j], 2 * before[i * c.columns() + j]))
             << i << " " << j;
   }
 }
@@ -179,9 +197,9 @@ TEST(HostCompute, NarrowFloats) {
 // Bit for bit the tree of the layout. Padding holds e^0 = 1 when it is summed: it must not take
 // part.
 TEST(HostCompute, ReduceIsTheFixedTree) {
-  for (const Case &c : kCases)
+  for (const Case &c : cases())
     for (unsigned axis : {0u, 1u}) {
-      int64_t out = axis == 0 ? c.columns : c.rows;
+      int64_t out = axis == 0 ? c.columns() : c.rows();
       std::string text = replaceAll(R"(
         #s = #tile.slice<AXIS, #l>
         tile.kernel @sum(%m: memref<ROWSxCOLSxf32, strided<[COLS, 1]>>, %o: memref<OUTxf32, strided<[1]>>,
@@ -196,22 +214,22 @@ TEST(HostCompute, ReduceIsTheFixedTree) {
           tile.store %q, %p[%c0] axes [0] : tensor<OUTxf32, #s>, memref<OUTxf32, strided<[1]>>
           tile.return
         })",
-                                    {{"ROWS", std::to_string(c.rows)},
-                                     {"COLS", std::to_string(c.columns)},
+                                    {{"ROWS", std::to_string(c.rows())},
+                                     {"COLS", std::to_string(c.columns())},
                                      {"OUT", std::to_string(out)},
                                      {"AXIS", std::to_string(axis)},
-                                     {"THREADS", threadsOf(c)}});
-      HostKernel kernel(blockedText("#l", c.params) + text);
-      std::vector<float> m = randomFloats(c.rows * c.columns), o(out), p(out);
+                                     {"THREADS", c.threads()}});
+      HostKernel kernel(c.text + text);
+      std::vector<float> m = randomFloats(c.rows() * c.columns()), o(out), p(out);
       kernel.run({word(m.data()), word(o.data()), word(p.data())});
-      RegisterLayout layout = make({c.rows, c.columns}, c.params);
+      const RegisterLayout &layout = c.layout;
       for (bool plusOne : {false, true}) {
         std::vector<float> expected =
             treeSum(layout, axis, -0.0f, [&](int64_t t, int64_t r, float sum) {
               Coordinate at = layout.coordinate(t, r);
               if (!layout.isInBounds(at))
                 return sum;
-              float x = m[at[0] * c.columns + at[1]];
+              float x = m[at[0] * c.columns() + at[1]];
               return sum + (plusOne ? x + 1 : x);
             });
         for (int64_t i = 0; i < out; ++i)
@@ -238,9 +256,9 @@ TEST(HostCompute, ReduceToScalar) {
 }
 
 TEST(HostCompute, DotIsTheFixedTree) {
-  for (const Case &c : kCases)
+  for (const Case &c : cases())
     for (unsigned axis : {0u, 1u}) {
-      int64_t out = axis == 0 ? c.columns : c.rows, in = axis == 0 ? c.rows : c.columns;
+      int64_t out = axis == 0 ? c.columns() : c.rows(), in = axis == 0 ? c.rows() : c.columns();
       std::string text = replaceAll(R"(
         #s = #tile.slice<AXIS, #l>
         #v = #tile.slice<OTHER, #l>
@@ -250,24 +268,26 @@ TEST(HostCompute, DotIsTheFixedTree) {
           %x = tile.load %m[%c0, %c0] axes [0, 1] : memref<ROWSxCOLSxf32, strided<[COLS, 1]>> -> tensor<ROWSxCOLSxf32, #l>
           %u = tile.load %a[%c0] axes [0] : memref<INxf32, strided<[1]>> -> tensor<INxf32, #v>
           %w = math.exp2 %u : tensor<INxf32, #v>
-          %s, %q = tile.dot %u, %w with %x axis AXIS : tensor<INxf32, #v>, tensor<INxf32, #v>
+          %one = arith.constant dense<1.0> : tensor<ROWSxCOLSxf32, #l>
+          %y = arith.addf %x, %one : tensor<ROWSxCOLSxf32, #l>
+          %s, %q = tile.dot %u, %w with %y axis AXIS : tensor<INxf32, #v>, tensor<INxf32, #v>
               with tensor<ROWSxCOLSxf32, #l> -> tensor<OUTxf32, #s>, tensor<OUTxf32, #s>
           tile.store %s, %o[%c0] axes [0] : tensor<OUTxf32, #s>, memref<OUTxf32, strided<[1]>>
           tile.store %q, %p[%c0] axes [0] : tensor<OUTxf32, #s>, memref<OUTxf32, strided<[1]>>
           tile.return
         })",
-                                    {{"ROWS", std::to_string(c.rows)},
-                                     {"COLS", std::to_string(c.columns)},
+                                    {{"ROWS", std::to_string(c.rows())},
+                                     {"COLS", std::to_string(c.columns())},
                                      {"OUT", std::to_string(out)},
                                      {"INx", std::to_string(in) + "x"},
                                      {"AXIS", std::to_string(axis)},
                                      {"OTHER", std::to_string(1 - axis)},
-                                     {"THREADS", threadsOf(c)}});
-      HostKernel kernel(blockedText("#l", c.params) + text);
-      std::vector<float> m = randomFloats(c.rows * c.columns, 1), a = randomFloats(in, 2), o(out),
-                         p(out);
+                                     {"THREADS", c.threads()}});
+      HostKernel kernel(c.text + text);
+      std::vector<float> m = randomFloats(c.rows() * c.columns(), 1), a = randomFloats(in, 2),
+                         o(out), p(out);
       kernel.run({word(m.data()), word(a.data()), word(o.data()), word(p.data())});
-      RegisterLayout layout = make({c.rows, c.columns}, c.params);
+      const RegisterLayout &layout = c.layout;
       for (bool second : {false, true}) {
         std::vector<float> expected =
             treeSum(layout, axis, 0.0f, [&](int64_t t, int64_t r, float sum) {
@@ -275,7 +295,7 @@ TEST(HostCompute, DotIsTheFixedTree) {
               if (!layout.isInBounds(at))
                 return sum;
               float x = a[at[axis]];
-              return std::fma(second ? std::exp2(x) : x, m[at[0] * c.columns + at[1]], sum);
+              return std::fma(second ? std::exp2(x) : x, m[at[0] * c.columns() + at[1]] + 1, sum);
             });
         for (int64_t i = 0; i < out; ++i)
           ASSERT_EQ((second ? p : o)[i], expected[i]) << "axis " << axis << " at " << i;

@@ -14,8 +14,8 @@ using dl::layout::BlockedParams;
 
 namespace {
 
-const BlockedParams kSquare{{1, 4}, {4, 8}, {2, 1}, {1, 0}, 0};
-const BlockedParams kThreeWarps{{2, 1}, {8, 4}, {1, 3}, {0, 1}, 6};
+BlockedParams square() { return {{1, 4}, {4, 8}, {2, 1}, {1, 0}, 0}; }
+BlockedParams threeWarps() { return {{2, 1}, {8, 4}, {1, 3}, {0, 1}, 6}; }
 
 std::string threads(const BlockedParams &p) {
   return std::to_string(32 * std::max(p.numWarps, p.warps[0] * p.warps[1]));
@@ -27,7 +27,7 @@ std::string threads(const BlockedParams &p) {
 // not touched.
 TEST(HostMemory, TilesAreCutAtTheEdge) {
   constexpr int64_t rows = 30, columns = 50, pitch = 57;
-  for (const BlockedParams &p : {kSquare, kThreeWarps}) {
+  for (const BlockedParams &p : {square(), threeWarps()}) {
     HostKernel kernel(blockedText("#l", p) + R"(
       tile.kernel @move(%from: memref<30x50xf32, strided<[?, 1]>>, %to: memref<50x30xf32, strided<[?, 1]>>,
                         %r0: i64, %c0: i64) attributes {threads = )" +
@@ -96,7 +96,7 @@ TEST(HostMemory, SlotsAndScalars) {
 TEST(HostMemory, SharedMemoryKeepsElements) {
   for (const char *swizzle : {"0", "32", "64", "128"}) {
     std::string type = std::string("!tile.shared<40x96xbf16, #tile.swizzled<") + swizzle + ">>";
-    HostKernel kernel(blockedText("#a", kSquare) +
+    HostKernel kernel(blockedText("#a", square()) +
                       blockedText("#b", {{8, 1}, {1, 32}, {1, 2}, {0, 1}, 0}) + R"(
       !m = memref<40x96xbf16, strided<[96, 1]>>
       tile.kernel @through(%from: !m, %to: !m) attributes {threads = 64 : i64} {
@@ -213,4 +213,35 @@ TEST(HostControlFlow, DeadBuffersAreUsedAgain) {
   std::vector<float> m = randomFloats(64), before = m;
   kernel.run({word(m.data())});
   EXPECT_EQ(m, before);
+}
+
+// A buffer lives to its last use, be it inside a loop.
+TEST(HostControlFlow, LiveBuffersAreKept) {
+  HostKernel kernel(blockedText("#a", {{2}, {32}, {1}, {0}, 0}) +
+                    blockedText("#b", {{1}, {32}, {1}, {0}, 0}) + R"(
+    !m = memref<64xf32, strided<[1]>>
+    !t = tensor<64xf32, #a>
+    tile.kernel @live(%m: !m, %n: !m) attributes {threads = 32 : i64} {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c3 = arith.constant 3 : index
+      %x = tile.load %m[%c0] axes [0] : !m -> !t
+      %y = arith.addf %x, %x : !t
+      %b = tile.convert %y : !t -> tensor<64xf32, #b>
+      %c = tile.convert %b : tensor<64xf32, #b> -> !t
+      %s = scf.for %i = %c0 to %c3 step %c1 iter_args(%p = %c) -> (!t) {
+        %d = tile.convert %x : !t -> tensor<64xf32, #b>
+        %e = tile.convert %d : tensor<64xf32, #b> -> !t
+        %f = arith.addf %e, %p : !t
+        %g = arith.addf %f, %x : !t
+        scf.yield %g : !t
+      }
+      %z = arith.addf %s, %y : !t
+      tile.store %z, %n[%c0] axes [0] : !t, !m
+      tile.return
+    })");
+  std::vector<float> m = randomFloats(64), n(64);
+  kernel.run({word(m.data()), word(n.data())});
+  for (int i = 0; i < 64; ++i)
+    EXPECT_FLOAT_EQ(n[i], 10 * m[i]);
 }

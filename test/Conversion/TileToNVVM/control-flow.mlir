@@ -1,0 +1,142 @@
+// Loops and branches carry registers; barriers keep the iterations of a loop apart.
+
+// RUN: dl-opt %s --convert-tile-to-nvvm --cse | FileCheck %s
+
+#row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 4>
+#spread = #tile.blocked<per_thread = [1], lanes = [32], warps = [4], order = [0], num_warps = 4>
+#pairs = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 4>
+
+// A carried tensor is one loop value for each register. Nothing is exchanged, so there are no barriers.
+
+// CHECK-LABEL: llvm.func @carried
+// CHECK: %[[LOOP:.*]]:5 = scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[A0:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %[[I:.*]] = %{{.*}}) -> (f32, f32, f32, f32, i64) : i64 {
+// CHECK-NOT: barrier
+// CHECK: %[[B0:.*]] = arith.addf %[[A0]], %[[A0]] : f32
+// CHECK: scf.yield %[[B0]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : f32, f32, f32, f32, i64
+// CHECK: llvm.insertelement %[[LOOP]]#0
+tile.kernel @carried(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.index_cast %count : i32 to index
+  %v = tile.load %x[%c0, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
+  %w, %j = scf.for %t = %c0 to %n step %c1 iter_args(%a = %v, %i = %c0) -> (tensor<128xf32, #row>, index) {
+    %b = arith.addf %a, %a : tensor<128xf32, #row>
+    %k = arith.addi %i, %t : index
+    scf.yield %b, %k : tensor<128xf32, #row>, index
+  }
+  tile.store %w, %x[%j, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  tile.return
+}
+
+// One exchange in a loop: the next iteration must not write what others still read, so iterations after the first start
+// with a barrier.
+
+// CHECK-LABEL: llvm.func @one_exchange
+// CHECK: scf.for %[[T:.*]] = %[[LOW:.*]] to
+// CHECK-NEXT: %[[LATER:.*]] = arith.cmpi ne, %[[T]], %[[LOW]] : i64
+// CHECK-NEXT: scf.if %[[LATER]] {
+// CHECK-NEXT: nvvm.barrier
+// CHECK-NEXT: }
+// CHECK: llvm.store {{.*}}, !llvm.ptr<3>
+// CHECK: nvvm.barrier
+// CHECK: llvm.load {{.*}} : !llvm.ptr<3>
+// CHECK-NOT: barrier
+// CHECK: llvm.return
+tile.kernel @one_exchange(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.index_cast %count : i32 to index
+  scf.for %t = %c0 to %n step %c1 {
+    %v = tile.load %x[%t, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #spread>
+    %w = tile.convert %v : tensor<128xf32, #spread> -> tensor<128xf32, #row>
+    tile.store %w, %x[%t, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  }
+  tile.return
+}
+
+// The same within warps: the warp waits for itself.
+
+// CHECK-LABEL: llvm.func @one_exchange_in_warp
+// CHECK: scf.for
+// CHECK-NEXT: arith.cmpi ne
+// CHECK-NEXT: scf.if
+// CHECK: nvvm.bar.warp.sync
+// CHECK-NEXT: }
+// CHECK: llvm.store {{.*}}, !llvm.ptr<3>
+// CHECK: nvvm.bar.warp.sync
+// CHECK-NOT: nvvm.barrier
+// CHECK: llvm.return
+tile.kernel @one_exchange_in_warp(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.index_cast %count : i32 to index
+  scf.for %t = %c0 to %n step %c1 {
+    %v = tile.load %x[%t, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #pairs>
+    %w = tile.convert %v : tensor<128xf32, #pairs> -> tensor<128xf32, #row>
+    tile.store %w, %x[%t, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  }
+  tile.return
+}
+
+// Two exchanges in buffers of their own: each one's barrier keeps the other's iterations apart.
+
+// CHECK-LABEL: llvm.func @two_exchanges
+// CHECK: scf.for
+// CHECK-NOT: arith.cmpi ne
+// CHECK: llvm.store {{.*}}, !llvm.ptr<3>
+// CHECK: nvvm.barrier
+// CHECK: llvm.store {{.*}}, !llvm.ptr<3>
+// CHECK: nvvm.barrier
+// CHECK-NOT: barrier
+// CHECK: llvm.return
+tile.kernel @two_exchanges(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.index_cast %count : i32 to index
+  scf.for %t = %c0 to %n step %c1 {
+    %v = tile.load %x[%t, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #spread>
+    %w = tile.convert %v : tensor<128xf32, #spread> -> tensor<128xf32, #row>
+    %s = tile.reduce %v axis 0 : tensor<128xf32, #spread> -> f32
+    %z = tile.splat %s : f32 -> tensor<128xf32, #row>
+    %y = arith.addf %w, %z : tensor<128xf32, #row>
+    tile.store %y, %x[%t, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  }
+  tile.return
+}
+
+// Results of a branch are registers; a branch without results stays one. Conditions are uniform over the block.
+
+// CHECK-LABEL: llvm.func @branch
+// CHECK: %[[R:.*]]:4 = scf.if %{{.*}} -> (f32, f32, f32, f32) {
+// CHECK: llvm.load {{.*}} -> vector<4xf32>
+// CHECK: scf.yield %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : f32, f32, f32, f32
+// CHECK: } else {
+// CHECK: scf.yield %[[ONE:.*]], %[[ONE]], %[[ONE]], %[[ONE]] : f32, f32, f32, f32
+// CHECK: llvm.insertelement %[[R]]#0
+tile.kernel @branch(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %limit = arith.constant 7 : i32
+  %one = arith.constant 1.0 : f32
+  %few = arith.cmpi slt, %count, %limit : i32
+  %v = scf.if %few -> (tensor<128xf32, #row>) {
+    %a = tile.load %x[%c0, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
+    scf.yield %a : tensor<128xf32, #row>
+  } else {
+    %b = tile.splat %one : f32 -> tensor<128xf32, #row>
+    scf.yield %b : tensor<128xf32, #row>
+  }
+  tile.store %v, %x[%c0, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  tile.return
+}
+
+// An explicit barrier stays where it is; with async_proxy, stores are handed to the hardware's descriptors first.
+
+// CHECK-LABEL: llvm.func @barriers
+// CHECK: nvvm.barrier
+// CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
+// CHECK-NEXT: nvvm.barrier
+tile.kernel @barriers() attributes {threads = 128 : i64} {
+  tile.barrier
+  tile.barrier async_proxy
+  tile.return
+}

@@ -1,0 +1,88 @@
+// Every op, attribute and type of the tile dialect once.
+
+// RUN: dl-opt %s --verify-roundtrip | FileCheck %s
+// RUN: dl-opt %s --mlir-print-op-generic | dl-opt | FileCheck %s
+// RUN: dl-opt %s --emit-bytecode | dl-opt | FileCheck %s
+
+#row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 4>
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
+#column = #tile.slice<1, #rows>
+#a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [2, 2]>
+#b = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [2, 2]>
+#c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [2, 2]>
+#wa = #tile.fragment<"wgmma.m64n16k16.f16", "a", warps = [1, 1]>
+#wc = #tile.fragment<"wgmma.m64n16k16.f16", "c", warps = [1, 1]>
+
+// CHECK-LABEL: tile.kernel @memory
+// CHECK-SAME: (%[[X:.*]]: memref<?x128xf32, strided<[?, 1]>> {tile.access = "r", tile.name = "x", tile.role = "input", tile.shape = ["B", 128]},
+// CHECK-SAME: %[[Y:.*]]: memref<?x16x64xf32, strided<[?, 64, 1]>>, %[[SLOTS:.*]]: memref<?xi32, strided<[?]>> {tile.nullable},
+// CHECK-SAME: %[[F:.*]]: f32 {tile.default = 1.000000e+00 : f64}, %{{.*}}: i32 {tile.value = ["mul", "HV", 2]})
+// CHECK-SAME: attributes {grid = ["B", 2, 1], {{.*}}min_blocks = 3 : i64, threads = 128 : i64} {
+tile.kernel @memory(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", tile.role = "input", tile.shape = ["B", 128], tile.access = "r"},
+                    %y: memref<?x16x64xf32, strided<[?, 64, 1]>>, %slots: memref<?xi32, strided<[?]>> {tile.nullable},
+                    %f: f32 {tile.default = 1.0 : f64}, %n: i32 {tile.value = ["mul", "HV", 2]})
+    attributes {threads = 128 : i64, grid = ["B", 2, 1], min_blocks = 3 : i64} {
+  %c0 = arith.constant 0 : index
+  %i = gpu.block_id x
+  // CHECK: %[[SLOT:.*]] = tile.slot %[[SLOTS]][%{{.*}}] : memref<?xi32, strided<[?]>>
+  %slot = tile.slot %slots[%i] : memref<?xi32, strided<[?]>>
+  %s = arith.index_cast %slot : i64 to index
+  // CHECK: %[[V:.*]] = tile.load %[[X]][%{{.*}}, %{{.*}}] axes [1] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #[[$ROW:.*]]>{{$}}
+  %v = tile.load %x[%s, %c0] axes [1] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
+  // CHECK: %[[M:.*]] = tile.load %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] in_bounds [true, false] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #[[$ROWS:.*]]>{{$}}
+  %m = tile.load %y[%s, %c0, %c0] axes [1, 2] in_bounds [true, false] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #rows>
+  // CHECK: tile.store %[[V]], %[[X]][%{{.*}}, %{{.*}}] axes [1] in_bounds [true] : tensor<128xf32, #[[$ROW]]>, memref<?x128xf32, strided<[?, 1]>>
+  tile.store %v, %x[%i, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  // CHECK: tile.store %[[M]], %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] : tensor<16x64xf32, #[[$ROWS]]>, memref<?x16x64xf32, strided<[?, 64, 1]>>
+  tile.store %m, %y[%i, %c0, %c0] axes [1, 2] : tensor<16x64xf32, #rows>, memref<?x16x64xf32, strided<[?, 64, 1]>>
+  // CHECK: tile.return
+  tile.return
+}
+
+// CHECK-LABEL: tile.kernel @compute
+// CHECK-SAME: (%[[F:.*]]: f32)
+tile.kernel @compute(%f: f32) attributes {threads = 128 : i64} {
+  // CHECK: %[[M:.*]] = tile.splat %[[F]] : f32 -> tensor<16x64xf32, #[[$ROWS]]>
+  %m = tile.splat %f : f32 -> tensor<16x64xf32, #rows>
+  // CHECK: %[[K:.*]] = tile.splat %[[F]] : f32 -> tensor<16xf32, #tile.slice<1, #[[$ROWS]]>>
+  %k = tile.splat %f : f32 -> tensor<16xf32, #column>
+  // CHECK: %[[E:.*]] = tile.expand %[[K]] axis 1 : tensor<16xf32, #tile.slice<1, #[[$ROWS]]>> -> tensor<16x64xf32, #[[$ROWS]]>
+  %e = tile.expand %k axis 1 : tensor<16xf32, #column> -> tensor<16x64xf32, #rows>
+  // CHECK: %{{.*}}:2 = tile.reduce %[[M]], %[[E]] axis 0 : tensor<16x64xf32, #[[$ROWS]]>, tensor<16x64xf32, #[[$ROWS]]> -> tensor<64xf32, #tile.slice<0, #[[$ROWS]]>>, tensor<64xf32, #tile.slice<0, #[[$ROWS]]>>
+  %s, %t = tile.reduce %m, %e axis 0 : tensor<16x64xf32, #rows>, tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>, tensor<64xf32, #tile.slice<0, #rows>>
+  // CHECK: tile.dot %[[K]] with %[[M]] axis 0 : tensor<16xf32, #tile.slice<1, #[[$ROWS]]>> with tensor<16x64xf32, #[[$ROWS]]> -> tensor<64xf32, #tile.slice<0, #[[$ROWS]]>>
+  %d = tile.dot %k with %m axis 0 : tensor<16xf32, #column> with tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>
+  // CHECK: %[[R:.*]] = tile.convert %{{.*}} : tensor<64xf32, #tile.slice<0, #[[$ROWS]]>> -> tensor<64xf32, #[[$ROW]]>
+  %r = tile.convert %s : tensor<64xf32, #tile.slice<0, #rows>> -> tensor<64xf32, #row>
+  // CHECK: tile.reduce %[[R]] axis 0 : tensor<64xf32, #[[$ROW]]> -> f32
+  %n = tile.reduce %r axis 0 : tensor<64xf32, #row> -> f32
+  tile.return
+}
+
+// CHECK-LABEL: tile.kernel @products
+tile.kernel @products(%f: f32) attributes {threads = 128 : i64} {
+  %x = arith.truncf %f : f32 to bf16
+  %h = arith.truncf %f : f32 to f16
+  // CHECK: %[[A:.*]] = tile.splat %{{.*}} : bf16 -> tensor<40x48xbf16, #[[$A:.*]]>{{$}}
+  %a = tile.splat %x : bf16 -> tensor<40x48xbf16, #a>
+  %b = tile.splat %x : bf16 -> tensor<48x24xbf16, #b>
+  %c = tile.splat %f : f32 -> tensor<40x24xf32, #c>
+  // CHECK: tile.mma %[[A]], %{{.*}}, %{{.*}} : tensor<40x48xbf16, #[[$A]]>, tensor<48x24xbf16, #{{.*}}>, tensor<40x24xf32, #{{.*}}>
+  %d = tile.mma %a, %b, %c : tensor<40x48xbf16, #a>, tensor<48x24xbf16, #b>, tensor<40x24xf32, #c>
+  // CHECK: %[[S:.*]] = tile.alloc : !tile.shared<32x64xf16, #tile.swizzled<128>>
+  %s = tile.alloc : !tile.shared<32x64xf16, #tile.swizzled<128>>
+  %v = tile.splat %h : f16 -> tensor<32x64xf16, #rows>
+  // CHECK: tile.local_store %{{.*}}, %[[S]] : tensor<32x64xf16, #[[$ROWS]]>, !tile.shared<32x64xf16, #tile.swizzled<128>>
+  tile.local_store %v, %s : tensor<32x64xf16, #rows>, !tile.shared<32x64xf16, #tile.swizzled<128>>
+  // CHECK: tile.barrier{{$}}
+  tile.barrier
+  // CHECK: tile.local_load %[[S]] : !tile.shared<32x64xf16, #tile.swizzled<128>> -> tensor<32x64xf16, #[[$ROWS]]>
+  %w = tile.local_load %s : !tile.shared<32x64xf16, #tile.swizzled<128>> -> tensor<32x64xf16, #rows>
+  // CHECK: tile.barrier async_proxy
+  tile.barrier async_proxy
+  %wa = tile.splat %h : f16 -> tensor<50x64xf16, #wa>
+  %wc = tile.splat %f : f32 -> tensor<50x32xf32, #wc>
+  // CHECK: tile.mma %{{.*}}, %[[S]], %{{.*}} : tensor<50x64xf16, #{{.*}}>, !tile.shared<32x64xf16, #tile.swizzled<128>>, tensor<50x32xf32, #{{.*}}>
+  %wd = tile.mma %wa, %s, %wc : tensor<50x64xf16, #wa>, !tile.shared<32x64xf16, #tile.swizzled<128>>, tensor<50x32xf32, #wc>
+  tile.return
+}
