@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# Verifies and times packages on a machine with a GPU that has no compiler of ours: needs only dl-run and the packages.
-#   tools/gpu.sh verify|bench DIR [dl-run arguments]     DIR holds dl-run and *.dlk
+# gpu.sh - Verifies or times packages on a machine with a GPU but without the compiler.
+#
+#   tools/gpu.sh verify|bench DIR [dl-run arguments]    DIR holds dl-run and *.dlk
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
 set -euo pipefail
 if [[ ${1:-} == --help || $# -lt 2 ]]; then
-  sed -n '2,3s/^# \{0,1\}//p' "$0"
+  sed -n '2,4s/^# \{0,1\}//p' "$0"
   exit $(( $# < 2 ))
 fi
 command=$1 dir=$2

@@ -41,7 +41,8 @@ Expected<Resources> dl::package::parseAssemblerOutput(StringRef text) {
   SmallVector<StringRef> lines, match;
   text.split(lines, '\n');
   Regex used("Used ([0-9]+) registers");
-  Regex spills("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
+  Regex spills(
+      "([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
   auto number = [](StringRef digits) {
     int64_t value = 0;
     (void)digits.getAsInteger(10, value);
@@ -49,7 +50,8 @@ Expected<Resources> dl::package::parseAssemblerOutput(StringRef text) {
   };
   for (StringRef line : lines) {
     if (line.contains("(C75"))
-      return createStringError("the assembler would serialise or ignore part of the kernel: " + line.trim().str());
+      return createStringError("the assembler would serialise or ignore part of the kernel: " +
+                               line.trim().str());
     if (used.match(line, &match))
       resources.registers = std::max(resources.registers, number(match[1]));
     if (spills.match(line, &match)) {
@@ -70,7 +72,8 @@ static Expected<std::string> readFile(StringRef path) {
 Expected<Assembled> dl::package::assemble(StringRef ptx, StringRef chip) {
   std::optional<std::string> assembler = findAssembler();
   if (!assembler)
-    return createStringError("no ptxas found: set DL_PTXAS, or put the CUDA toolkit's bin directory on PATH");
+    return createStringError(
+        "no ptxas found: set DL_PTXAS, or put the CUDA toolkit's bin directory on PATH");
   SmallString<128> input, output, log;
   int descriptor;
   if (std::error_code error = sys::fs::createTemporaryFile("dl", "ptx", descriptor, input))
@@ -92,14 +95,16 @@ Expected<Assembled> dl::package::assemble(StringRef ptx, StringRef chip) {
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
   auto start = std::chrono::steady_clock::now();
   std::string message;
-  int status = sys::ExecuteAndWait(*assembler, arguments, std::nullopt, redirects, /*SecondsToWait=*/120, 0, &message);
+  int status = sys::ExecuteAndWait(*assembler, arguments, std::nullopt, redirects,
+                                   /*SecondsToWait=*/120, 0, &message);
   Assembled result;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Expected<std::string> text = readFile(log);
   if (!text)
     return text.takeError();
   if (status != 0)
-    return createStringError("ptxas failed for " + chip.str() + ": " + (message.empty() ? StringRef(*text).trim().str() : message));
+    return createStringError("ptxas failed for " + chip.str() + ": " +
+                             (message.empty() ? StringRef(*text).trim().str() : message));
   Expected<Resources> resources = parseAssemblerOutput(*text);
   if (!resources)
     return resources.takeError();

@@ -28,14 +28,16 @@ struct Assembled {
   double seconds = 0;
 };
 
-/// The assembler's path: $DL_PTXAS, PATH, $CUDA_HOME, $CUDA_PATH or /usr/local/cuda; nullopt without a CUDA toolkit.
+/// The assembler's path: $DL_PTXAS, PATH, $CUDA_HOME, $CUDA_PATH or /usr/local/cuda; nullopt
+/// without a CUDA toolkit.
 std::optional<std::string> findAssembler();
 
-/// Assembles the PTX of one kernel for `chip` (sm_90a). A message of the C75xx group (serialised wgmma, ignored register
-/// settings) is an error: the code would be right and slow.
+/// Assembles the PTX of one kernel for `chip` (sm_90a). A message of the C75xx group (serialised
+/// wgmma, ignored register settings) is an error: the code would be right and slow.
 llvm::Expected<Assembled> assemble(llvm::StringRef ptx, llvm::StringRef chip);
 
-/// Reads registers, spills and stack from the assembler's verbose output; an error for messages that mean a slow kernel.
+/// Reads registers, spills and stack from the assembler's verbose output; an error for messages
+/// that mean a slow kernel.
 llvm::Expected<Resources> parseAssemblerOutput(llvm::StringRef text);
 
 } // namespace dl::package

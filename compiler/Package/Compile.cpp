@@ -10,14 +10,17 @@
 #include "compiler/Package/Manifest.h"
 #include "compiler/Package/Reference.h"
 #include "compiler/Pipelines/Pipelines.h"
+#include "compiler/Schedule/Recurrent.h"
 #include "dialects/LinAttn/IR/LinAttn.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/LinAttnToTile/Passes.h"
 #include "passes/NVVM/EmitPTX.h"
 #include "passes/TileToCPU/Passes.h"
 #include "passes/TileToNVVM/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
@@ -31,8 +34,10 @@ namespace {
 class Session {
 public:
   Session(const Spec &spec, std::string &diagnostics)
-      : context(makeRegistry(), MLIRContext::Threading::DISABLED), sink(diagnostics), handler(sources, &context, sink) {
-    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(spec.text, spec.path), llvm::SMLoc());
+      : context(makeRegistry(), MLIRContext::Threading::DISABLED), sink(diagnostics),
+        handler(sources, &context, sink) {
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(spec.text, spec.path),
+                               llvm::SMLoc());
     module = parseSourceFile<ModuleOp>(sources, &context);
   }
   ~Session() { sink.flush(); }
@@ -47,7 +52,8 @@ public:
     return success();
   }
 
-  template <typename Options> LogicalResult run(void (*build)(OpPassManager &, const Options &), const Options &options) {
+  template <typename Options>
+  LogicalResult run(void (*build)(OpPassManager &, const Options &), const Options &options) {
     PassManager manager(&context);
     build(manager, options);
     return manager.run(*module);
@@ -128,7 +134,8 @@ LogicalResult Backend::runHost() {
   if (failed(session.run(*lowered, buildTileToCPUPipeline)))
     return failure();
   result.scratchBytes = integerAttr(findFunction(*lowered, entry), kScratchBytesAttrName);
-  FailureOr<std::string> output = stage == Stage::Binary ? emitHostObject(*lowered) : emitHostIR(*lowered);
+  FailureOr<std::string> output =
+      stage == Stage::Binary ? emitHostObject(*lowered) : emitHostIR(*lowered);
   if (failed(output))
     return failure();
   (stage == Stage::Binary ? result.binary : result.text) = std::move(*output);
@@ -143,13 +150,15 @@ LogicalResult Backend::emitGPU(int64_t registers) {
     return failure();
   result.sharedBytes = integerAttr(findFunction(*lowered, entry), kSharedBytesAttrName);
   if (result.sharedBytes > request.target->sharedPerBlock)
-    return lowered->emitError() << entry << ": needs " << result.sharedBytes << " bytes of shared memory per block, "
-                                << request.target->name << " has " << request.target->sharedPerBlock;
+    return lowered->emitError() << entry << ": needs " << result.sharedBytes
+                                << " bytes of shared memory per block, " << request.target->name
+                                << " has " << request.target->sharedPerBlock;
   auto kernels = *lowered->getOps<gpu::GPUModuleOp>().begin();
   PTXOptions options{request.target->chip, request.target->ptxFeature};
   if (stage == Stage::LLVM) {
     llvm::LLVMContext llvmContext;
-    FailureOr<std::unique_ptr<llvm::Module>> module = emitNVPTXModule(kernels, options, llvmContext);
+    FailureOr<std::unique_ptr<llvm::Module>> module =
+        emitNVPTXModule(kernels, options, llvmContext);
     if (failed(module))
       return failure();
     llvm::raw_string_ostream stream(result.text);
@@ -171,13 +180,19 @@ LogicalResult Backend::emitGPU(int64_t registers) {
   return success();
 }
 
-/// Register budgets to try, best first: for each number of resident blocks, from what the schedule wants downwards, all that
-/// fit and the next smaller one. (The assembler sometimes fits a smaller budget better.)
-SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &target, int64_t threads,
-                                                                int64_t wanted) {
+/// Bytes of state an SM has on the way when all its resident blocks load: what hides the memory's
+/// latency.
+int64_t bytesInFlight(const CompiledKernel &kernel) { return kernel.minBlocks * kernel.stateBytes; }
+
+/// Register budgets to try, best first: for each number of resident blocks, from what the schedule
+/// wants downwards, all that fit and the next smaller one. (The assembler sometimes fits a smaller
+/// budget better.)
+SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &target,
+                                                         int64_t threads, int64_t wanted) {
   constexpr int64_t granularity = 8;
   SmallVector<std::pair<int64_t, int64_t>> budgets; // (blocks, registers)
-  for (int64_t blocks = std::max<int64_t>(1, wanted); blocks >= 1; --blocks) {
+  wanted = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, target.maxThreadsPerSM / threads));
+  for (int64_t blocks = wanted; blocks >= 1; --blocks) {
     int64_t most = std::min(target.registersPerSM / (threads * blocks), target.registersPerThread);
     most = most / granularity * granularity;
     for (int64_t registers : {most, most - granularity})
@@ -187,9 +202,26 @@ SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &t
   return budgets;
 }
 
+/// An instruction selector has no way to say no: it stops the process.
+LogicalResult checkFeatures(tile::KernelOp kernel, const target::Target &target) {
+  WalkResult walk = kernel.walk([&](Operation *op) {
+    StringRef feature = tile::requiredFeature(op);
+    if (feature.empty() || target.has(feature))
+      return WalkResult::advance();
+    op->emitOpError("needs ") << feature << ", which " << target.name << " does not have";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult Backend::runGPU(tile::KernelOp kernel) {
+  if (failed(checkFeatures(kernel, *request.target)))
+    return failure();
   // The model proposes how many blocks an SM shall hold; the assembler has the last word.
-  for (auto [blocks, registers] : registerBudgets(*request.target, kernel.getThreads(), kernel.getMinBlocks())) {
+  SmallVector<std::pair<int64_t, int64_t>> budgets =
+      registerBudgets(*request.target, kernel.getThreads(), kernel.getMinBlocks());
+  std::string spills;
+  for (auto [blocks, registers] : budgets) {
     if (request.minBlocks != 0 && blocks != request.minBlocks)
       break;
     result.minBlocks = blocks;
@@ -200,13 +232,21 @@ LogicalResult Backend::runGPU(tile::KernelOp kernel) {
         result.text = result.ptx;
       return success();
     }
+    if (spills.empty())
+      spills = llvm::formatv("spills {0} bytes with {1} registers",
+                             result.resources.spillBytes + result.resources.stackBytes,
+                             result.resources.registers);
   }
-  return kernel.emitError() << "spills " << result.resources.spillBytes << " bytes (" << result.resources.registers
-                            << " registers) on " << request.target->name
-                            << "; expected none: choose a smaller value tile or fewer resident blocks";
+  if (spills.empty())
+    return kernel.emitError() << request.minBlocks << " resident blocks of " << kernel.getThreads()
+                              << " threads: " << request.target->name << " holds "
+                              << (budgets.empty() ? 0 : budgets.front().first);
+  return kernel.emitError()
+         << spills << " on " << request.target->name
+         << "; expected none: choose a smaller value tile or fewer resident blocks";
 }
 
-LogicalResult schedule(Session &session, const KernelRequest &request) {
+LogicalResult runSchedule(Session &session, const KernelRequest &request) {
   if (request.kind == "tile")
     return success();
   RecurrentOptions options;
@@ -244,7 +284,9 @@ void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
 std::string KernelRequest::name() const {
   if (kind == "tile")
     return symbol;
-  return llvm::formatv("{0}.{1}.{2}x{3}.{4}.{5}.{6}", symbol, kind, keyDim, valueDim, stateLayout, stateType, ioType).str();
+  return llvm::formatv("{0}.{1}.{2}x{3}.{4}.{5}.{6}", symbol, kind, keyDim, valueDim, stateLayout,
+                       stateType, ioType)
+      .str();
 }
 
 FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) {
@@ -264,11 +306,13 @@ FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) 
   return spec;
 }
 
-FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request, std::string &diagnostics) {
+FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request,
+                                             std::string &diagnostics) {
   Session session(spec, diagnostics);
   PrepareOptions options;
   options.set = ArrayRef<std::string>(request.set);
-  if (failed(session.isolate(request.symbol)) || failed(session.run<PrepareOptions>(buildPreparePipeline, options)))
+  if (failed(session.isolate(request.symbol)) ||
+      failed(session.run<PrepareOptions>(buildPreparePipeline, options)))
     return failure();
   auto op = *session.module->getOps<linattn::OperatorOp>().begin();
   FailureOr<llvm::json::Object> reference = emitReference(op, request.keyDim);
@@ -288,11 +332,10 @@ FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelReque
   return prepared;
 }
 
-FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const KernelRequest &request, Stage stage,
-                                                     std::string &diagnostics) {
-  auto start = std::chrono::steady_clock::now();
+static FailureOr<CompiledKernel> compileOnce(const Spec &spec, const KernelRequest &request,
+                                             Stage stage, std::string &diagnostics) {
   Session session(spec, diagnostics);
-  if (failed(session.isolate(request.symbol)) || failed(schedule(session, request)))
+  if (failed(session.isolate(request.symbol)) || failed(runSchedule(session, request)))
     return failure();
   auto kernels = session.module->getOps<tile::KernelOp>();
   if (kernels.empty()) {
@@ -302,12 +345,74 @@ FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const Ker
   tile::KernelOp kernel = *kernels.begin();
   CompiledKernel result;
   result.name = request.name();
+  result.stateBytes = integerAttr(kernel, kStateBytesAttrName);
   result.manifest = describeKernel(kernel);
   if (stage == Stage::Tile)
     result.text = print(*session.module);
   else if (failed(Backend(session, request, stage, result).run(kernel)))
     return failure();
   fillManifest(request, result);
-  result.seconds = secondsSince(start);
   return result;
+}
+
+/// The ways to schedule the request, best first.
+static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
+  std::vector<KernelRequest> result;
+  schedule::RecurrentProblem problem;
+  problem.keyDim = request.keyDim;
+  problem.valueDim = request.valueDim;
+  problem.layout =
+      request.stateLayout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
+  bool choose = request.target->isGPU() && request.kind != "tile" && findAssembler();
+  schedule::RecurrentOverrides forced{request.valueTile, request.keyLanes, request.keyWarps,
+                                      request.minBlocks};
+  for (const schedule::RecurrentOverrides &overrides :
+       schedule::recurrentAlternatives(problem, forced)) {
+    result.push_back(request);
+    result.back().keyWarps = overrides.keyWarps;
+    if (!choose)
+      break;
+  }
+  return result;
+}
+
+FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const KernelRequest &request,
+                                                     Stage stage, std::string &diagnostics) {
+  auto start = std::chrono::steady_clock::now();
+  std::vector<KernelRequest> alternatives = alternativesOf(request);
+  std::optional<CompiledKernel> best;
+  KernelRequest chosen = alternatives.front();
+  double assemblerSeconds = 0;
+  std::string firstMessages;
+  for (const KernelRequest &alternative : alternatives) {
+    // Where there is something to choose, machine code decides, whatever stage was asked for.
+    std::string messages;
+    FailureOr<CompiledKernel> kernel =
+        compileOnce(spec, alternative, alternatives.size() > 1 ? Stage::Binary : stage, messages);
+    if (firstMessages.empty())
+      firstMessages = messages;
+    if (failed(kernel))
+      continue;
+    assemblerSeconds += kernel->assemblerSeconds;
+    if (best && bytesInFlight(*best) >= bytesInFlight(*kernel))
+      continue;
+    best = std::move(*kernel);
+    chosen = alternative;
+    if (bytesInFlight(*best) >= schedule::kBytesInFlight)
+      break;
+  }
+  if (!best) {
+    diagnostics = firstMessages;
+    return failure();
+  }
+  if (alternatives.size() > 1 && stage != Stage::Binary) {
+    chosen.minBlocks = best->minBlocks;
+    FailureOr<CompiledKernel> again = compileOnce(spec, chosen, stage, diagnostics);
+    if (failed(again))
+      return failure();
+    best = std::move(*again);
+  }
+  best->assemblerSeconds = assemblerSeconds;
+  best->seconds = secondsSince(start);
+  return std::move(*best);
 }

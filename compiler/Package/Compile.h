@@ -20,13 +20,13 @@ namespace dl::package {
 
 /// Everything that is fixed when a kernel is compiled.
 struct KernelRequest {
-  std::string symbol;             ///< of the linattn.operator, or of a tile.kernel given as such
-  std::string kind = "decode";    ///< what it does for an engine; "tile" for a tile.kernel
+  std::string symbol;          ///< of the linattn.operator, or of a tile.kernel given as such
+  std::string kind = "decode"; ///< what it does for an engine; "tile" for a tile.kernel
   std::string schedule = "recurrent";
   const target::Target *target = nullptr;
   int64_t keyDim = 128, valueDim = 128;
   std::string stateLayout = "kv", stateType = "f32", ioType = "bf16";
-  std::vector<std::string> set;   ///< NAME=VALUE
+  std::vector<std::string> set;                                     ///< NAME=VALUE
   int64_t valueTile = 0, keyLanes = 0, keyWarps = 0, minBlocks = 0; ///< of the schedule; 0: chosen
 
   /// gdn.decode.128x128.kv.f32.bf16
@@ -42,7 +42,9 @@ struct CompiledKernel {
   std::string binary; ///< cubin or host object; empty where there is no assembler
   std::string ptx;    ///< for GPU targets
   Resources resources;
-  int64_t threads = 0, sharedBytes = 0, scratchBytes = 0, minBlocks = 0;
+  int64_t threads = 0, sharedBytes = 0, scratchBytes = 0;
+  int64_t minBlocks = 0;  ///< resident blocks per SM the register budget allows
+  int64_t stateBytes = 0; ///< of state a block holds in registers
   double seconds = 0, assemblerSeconds = 0;
   llvm::json::Object manifest; ///< all fields of the kernel but format and blob
 };
@@ -60,12 +62,13 @@ struct Prepared {
   std::string text;
   llvm::json::Object reference, options;
 };
-mlir::FailureOr<Prepared> prepareSpec(const Spec &spec, const KernelRequest &request, std::string &diagnostics);
+mlir::FailureOr<Prepared> prepareSpec(const Spec &spec, const KernelRequest &request,
+                                      std::string &diagnostics);
 
-/// Compiles one kernel; thread-safe. A kernel that spills is compiled again for fewer resident blocks; one that still
-/// spills is an error.
-mlir::FailureOr<CompiledKernel> compileKernel(const Spec &spec, const KernelRequest &request, Stage stage,
-                                              std::string &diagnostics);
+/// Compiles one kernel; thread-safe. A kernel that spills is compiled again for fewer resident
+/// blocks; one that still spills is an error.
+mlir::FailureOr<CompiledKernel> compileKernel(const Spec &spec, const KernelRequest &request,
+                                              Stage stage, std::string &diagnostics);
 
 } // namespace dl::package
 

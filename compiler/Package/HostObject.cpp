@@ -44,12 +44,13 @@ static std::unique_ptr<llvm::TargetMachine> makeHostMachine(std::string &error) 
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // as on the GPU
   // x86-64-v3 has fused multiply-add, without which the lane-by-lane sums would not be the GPU's.
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, "x86-64-v3", "", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, "x86-64-v3", "", options, llvm::Reloc::PIC_, std::nullopt,
+                                  llvm::CodeGenOptLevel::Default));
 }
 
-static FailureOr<std::unique_ptr<llvm::Module>> emitModule(ModuleOp module, llvm::LLVMContext &context,
-                                                           llvm::TargetMachine &machine) {
+static FailureOr<std::unique_ptr<llvm::Module>>
+emitModule(ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine &machine) {
   std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(module, context, "host");
   if (!result)
     return failure();
@@ -82,11 +83,13 @@ static std::optional<std::string> findLinker() {
 static FailureOr<std::string> linkShared(ModuleOp module, StringRef object) {
   std::optional<std::string> linker = findLinker();
   if (!linker)
-    return module.emitError("no linker for the cpu target: expected ld.lld or ld on PATH, or its path in DL_LD");
+    return module.emitError(
+        "no linker for the cpu target: expected ld.lld or ld on PATH, or its path in DL_LD");
   SmallString<128> input, output, log;
   int descriptor;
   if (llvm::sys::fs::createTemporaryFile("dl", "o", descriptor, input) ||
-      llvm::sys::fs::createTemporaryFile("dl", "so", output) || llvm::sys::fs::createTemporaryFile("dl", "log", log))
+      llvm::sys::fs::createTemporaryFile("dl", "so", output) ||
+      llvm::sys::fs::createTemporaryFile("dl", "log", log))
     return module.emitError("cannot create a temporary file");
   llvm::FileRemover removeInput(input), removeOutput(output), removeLog(log);
   {
@@ -95,7 +98,8 @@ static FailureOr<std::string> linkShared(ModuleOp module, StringRef object) {
   }
   StringRef arguments[] = {*linker, "-shared", "--build-id=none", "-s", input, "-o", output};
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
-  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects, /*SecondsToWait=*/120);
+  int status =
+      llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects, /*SecondsToWait=*/120);
   auto read = [](StringRef path) {
     auto buffer = llvm::MemoryBuffer::getFile(path);
     return buffer ? (*buffer)->getBuffer().str() : std::string();

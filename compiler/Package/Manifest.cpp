@@ -32,7 +32,8 @@ std::string dl::package::typeName(Type type) {
   return name;
 }
 
-static json::Object describeTensor(tile::KernelOp kernel, BlockArgument argument, const tile::ParameterSlot &slot) {
+static json::Object describeTensor(tile::KernelOp kernel, BlockArgument argument,
+                                   const tile::ParameterSlot &slot) {
   unsigned number = argument.getArgNumber();
   auto type = cast<MemRefType>(argument.getType());
   auto text = [&](StringRef name, StringRef fallback) {
@@ -65,7 +66,8 @@ static json::Object describeTensor(tile::KernelOp kernel, BlockArgument argument
                       {"nullable", static_cast<bool>(kernel.getArgAttr(number, "tile.nullable"))}};
 }
 
-static json::Object describeScalar(tile::KernelOp kernel, BlockArgument argument, const tile::ParameterSlot &slot) {
+static json::Object describeScalar(tile::KernelOp kernel, BlockArgument argument,
+                                   const tile::ParameterSlot &slot) {
   unsigned number = argument.getArgNumber();
   auto name = kernel.getArgAttrOfType<StringAttr>(number, "tile.name");
   json::Object result{{"name", name ? name.getValue().str() : ("arg" + Twine(number)).str()},

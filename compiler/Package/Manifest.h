@@ -13,8 +13,8 @@
 
 namespace dl::package {
 
-/// The arguments, scalars, grid and requirements of a kernel as the manifest's JSON (format in runtime/README.md), from the
-/// kernel's argument attributes, parameter struct and accesses.
+/// The arguments, scalars, grid and requirements of a kernel as the manifest's JSON (format in
+/// runtime/README.md), from the kernel's argument attributes, parameter struct and accesses.
 llvm::json::Object describeKernel(tile::KernelOp kernel);
 
 /// "f32", "bf16", "i32", ...

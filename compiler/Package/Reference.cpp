@@ -17,15 +17,18 @@ namespace json = llvm::json;
 static StringRef axisName(Type type) {
   if (linattn::isState(type))
     return "state";
-  // Comparisons give i1 tensors with an encoding, which are not linattn values but lie along the same axis.
+  // Comparisons give i1 tensors with an encoding, which are not linattn values but lie along the
+  // same axis.
   auto tensor = dyn_cast<RankedTensorType>(type);
-  auto encoding = tensor ? dyn_cast_or_null<linattn::OfAttr>(tensor.getEncoding()) : linattn::OfAttr();
+  auto encoding =
+      tensor ? dyn_cast_or_null<linattn::OfAttr>(tensor.getEncoding()) : linattn::OfAttr();
   return encoding ? linattn::stringifyAxis(encoding.getAxis()) : "uniform";
 }
 
 static StringRef groupName(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  auto encoding = tensor ? dyn_cast_or_null<linattn::OfAttr>(tensor.getEncoding()) : linattn::OfAttr();
+  auto encoding =
+      tensor ? dyn_cast_or_null<linattn::OfAttr>(tensor.getEncoding()) : linattn::OfAttr();
   return encoding ? linattn::stringifyHeadGroup(encoding.getGroup()) : "value_head";
 }
 
@@ -142,13 +145,13 @@ FailureOr<json::Object> GraphWriter::write() {
   for (Operation &operation : op.getBodyRegion().front().without_terminator())
     if (failed(writeOp(operation)))
       return failure();
-  return json::Object{
-      {"inputs", std::move(inputs)},
-      {"params", std::move(params)},
-      {"states", std::move(states)},
-      {"outputs", std::move(outputs)},
-      {"nodes", std::move(nodes)},
-      {"yield", json::Object{{"states", indices(op.getYieldedStates())}, {"outputs", indices(op.getYieldedOutputs())}}}};
+  return json::Object{{"inputs", std::move(inputs)},
+                      {"params", std::move(params)},
+                      {"states", std::move(states)},
+                      {"outputs", std::move(outputs)},
+                      {"nodes", std::move(nodes)},
+                      {"yield", json::Object{{"states", indices(op.getYieldedStates())},
+                                             {"outputs", indices(op.getYieldedOutputs())}}}};
 }
 } // namespace
 

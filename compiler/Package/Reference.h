@@ -13,8 +13,8 @@
 
 namespace dl::package {
 
-/// The prepared operator (options set, ops expanded) as the JSON graph the runtime's fp64 evaluator interprets; format in
-/// runtime/README.md. Ops without a form there are diagnosed.
+/// The prepared operator (options set, ops expanded) as the JSON graph the runtime's fp64 evaluator
+/// interprets; format in runtime/README.md. Ops without a form there are diagnosed.
 mlir::FailureOr<llvm::json::Object> emitReference(linattn::OperatorOp op, int64_t keyDim);
 
 } // namespace dl::package

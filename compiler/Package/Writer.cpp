@@ -34,9 +34,10 @@ std::string Writer::finish() {
   for (const std::string &blob : blobs) {
     file.append((DLK_BLOB_ALIGNMENT - file.size() % DLK_BLOB_ALIGNMENT) % DLK_BLOB_ALIGNMENT, '\0');
     XXH128_hash_t sum = hash(blob);
-    table.push_back(json::Object{{"offset", static_cast<int64_t>(file.size())},
-                                 {"bytes", static_cast<int64_t>(blob.size())},
-                                 {"hash", formatv("{0:x-16}{1:x-16}", sum.high64, sum.low64).str()}});
+    table.push_back(
+        json::Object{{"offset", static_cast<int64_t>(file.size())},
+                     {"bytes", static_cast<int64_t>(blob.size())},
+                     {"hash", formatv("{0:x-16}{1:x-16}", sum.high64, sum.low64).str()}});
     file += blob;
   }
   manifest["format"] = static_cast<int64_t>(DLK_FORMAT_VERSION);

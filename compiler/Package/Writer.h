@@ -15,8 +15,8 @@
 
 namespace dl::package {
 
-/// Collects blobs and kernels and lays out one `.dlk` file. Same inputs, same bytes: nothing in it depends on time, paths
-/// or the order of threads.
+/// Collects blobs and kernels and lays out one `.dlk` file. Same inputs, same bytes: nothing in it
+/// depends on time, paths or the order of threads.
 class Writer {
 public:
   /// Returns the blob's number; equal blobs are stored once.

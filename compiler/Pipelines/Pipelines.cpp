@@ -45,7 +45,9 @@ static void addPrepare(OpPassManager &manager, ArrayRef<std::string> set) {
   nested.addPass(createCSEPass());
 }
 
-void dl::buildPreparePipeline(OpPassManager &manager, const PrepareOptions &options) { addPrepare(manager, options.set); }
+void dl::buildPreparePipeline(OpPassManager &manager, const PrepareOptions &options) {
+  addPrepare(manager, options.set);
+}
 
 void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &options) {
   addPrepare(manager, options.set);
@@ -89,9 +91,9 @@ void dl::buildTileToCPUPipeline(OpPassManager &manager) {
 }
 
 void dl::registerDialects(DialectRegistry &registry) {
-  registry.insert<linattn::LinAttnDialect, tile::TileDialect, arith::ArithDialect, cf::ControlFlowDialect,
-                  func::FuncDialect, gpu::GPUDialect, LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
-                  NVVM::NVVMDialect, scf::SCFDialect>();
+  registry.insert<linattn::LinAttnDialect, tile::TileDialect, arith::ArithDialect,
+                  cf::ControlFlowDialect, func::FuncDialect, gpu::GPUDialect, LLVM::LLVMDialect,
+                  math::MathDialect, memref::MemRefDialect, NVVM::NVVMDialect, scf::SCFDialect>();
   registerConvertNVVMToLLVMInterface(registry);
   registerTranslations(registry);
 }
@@ -104,10 +106,13 @@ void dl::registerPasses() {
   registerTilePasses();
   registerTileToCPUPasses();
   registerTileToNVVMPasses();
-  PassPipelineRegistration<PrepareOptions>("linattn-prepare", "Sets the options of operators and expands their ops",
+  PassPipelineRegistration<PrepareOptions>("linattn-prepare",
+                                           "Sets the options of operators and expands their ops",
                                            buildPreparePipeline);
-  PassPipelineRegistration<RecurrentOptions>("linattn-to-recurrent", "Operators to recurrent tile kernels",
-                                             buildRecurrentPipeline);
-  PassPipelineRegistration<>("tile-to-cpu", "Tile kernels to host functions in the LLVM dialect", buildTileToCPUPipeline);
-  PassPipelineRegistration<>("tile-to-nvvm", "Tile kernels to the LLVM and NVVM dialects", buildTileToNVVMPipeline);
+  PassPipelineRegistration<RecurrentOptions>(
+      "linattn-to-recurrent", "Operators to recurrent tile kernels", buildRecurrentPipeline);
+  PassPipelineRegistration<>("tile-to-cpu", "Tile kernels to host functions in the LLVM dialect",
+                             buildTileToCPUPipeline);
+  PassPipelineRegistration<>("tile-to-nvvm", "Tile kernels to the LLVM and NVVM dialects",
+                             buildTileToNVVMPipeline);
 }

@@ -16,22 +16,35 @@ namespace dl {
 
 /// `--linattn-to-recurrent`: operators to recurrent tile kernels.
 struct RecurrentOptions : mlir::PassPipelineOptions<RecurrentOptions> {
-  ListOption<std::string> set{*this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
-  Option<int64_t> keyDim{*this, "key-dim", llvm::cl::desc("K, the key dimension"), llvm::cl::init(128)};
-  Option<int64_t> valueDim{*this, "value-dim", llvm::cl::desc("V, the value dimension"), llvm::cl::init(128)};
-  Option<std::string> stateLayout{*this, "state-layout", llvm::cl::desc("kv or vk"), llvm::cl::init("kv")};
-  Option<std::string> stateType{*this, "state-type", llvm::cl::desc("f32, bf16 or f16"), llvm::cl::init("f32")};
-  Option<std::string> ioType{*this, "io-type", llvm::cl::desc("f32, bf16 or f16"), llvm::cl::init("bf16")};
-  Option<int64_t> valueTile{*this, "value-tile", llvm::cl::desc("columns of V per block, 0: chosen"), llvm::cl::init(0)};
-  Option<int64_t> keyLanes{*this, "key-lanes", llvm::cl::desc("lanes that share the sum over K, 0: chosen"), llvm::cl::init(0)};
-  Option<int64_t> keyWarps{*this, "key-warps", llvm::cl::desc("warps that share the sum over K, 0: chosen"), llvm::cl::init(0)};
-  Option<int64_t> minBlocks{*this, "min-blocks", llvm::cl::desc("resident blocks per SM, 0: chosen"), llvm::cl::init(0)};
+  ListOption<std::string> set{
+      *this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
+  Option<int64_t> keyDim{*this, "key-dim", llvm::cl::desc("K, the key dimension"),
+                         llvm::cl::init(128)};
+  Option<int64_t> valueDim{*this, "value-dim", llvm::cl::desc("V, the value dimension"),
+                           llvm::cl::init(128)};
+  Option<std::string> stateLayout{*this, "state-layout", llvm::cl::desc("kv or vk"),
+                                  llvm::cl::init("kv")};
+  Option<std::string> stateType{*this, "state-type", llvm::cl::desc("f32, bf16 or f16"),
+                                llvm::cl::init("f32")};
+  Option<std::string> ioType{*this, "io-type", llvm::cl::desc("f32, bf16 or f16"),
+                             llvm::cl::init("bf16")};
+  Option<int64_t> valueTile{*this, "value-tile",
+                            llvm::cl::desc("columns of V per block, 0: chosen"), llvm::cl::init(0)};
+  Option<int64_t> keyLanes{*this, "key-lanes",
+                           llvm::cl::desc("lanes that share the sum over K, 0: chosen"),
+                           llvm::cl::init(0)};
+  Option<int64_t> keyWarps{*this, "key-warps",
+                           llvm::cl::desc("warps that share the sum over K, 0: chosen"),
+                           llvm::cl::init(0)};
+  Option<int64_t> minBlocks{*this, "min-blocks",
+                            llvm::cl::desc("resident blocks per SM, 0: chosen"), llvm::cl::init(0)};
 };
 void buildRecurrentPipeline(mlir::OpPassManager &manager, const RecurrentOptions &options);
 
 /// `--linattn-prepare`: options set and ops expanded, still an operator.
 struct PrepareOptions : mlir::PassPipelineOptions<PrepareOptions> {
-  ListOption<std::string> set{*this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
+  ListOption<std::string> set{
+      *this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
 };
 void buildPreparePipeline(mlir::OpPassManager &manager, const PrepareOptions &options);
 

@@ -27,16 +27,29 @@ int64_t residentBlocks(const RecurrentProblem &problem, int64_t threads, int64_t
   return std::max<int64_t>(1, problem.registersPerSM / (threads * perThread));
 }
 
-/// V contiguous: 8 lanes read 32 columns of a row, a full line of fp32; rows are dealt to 4 lanes, some warps and
-/// registers, and further warps stand side by side along V.
-llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem, const RecurrentOverrides &overrides) {
-  int64_t keyLanes = overrides.keyLanes ? overrides.keyLanes : 4;
+/// Lanes that share the sum over K: the other 8 read a full line of fp32. With 8 or 16 a warp's row
+/// segments are half lines and less, and decode reaches 88 and 76 % of the ceiling instead of 93.
+constexpr int64_t kUsualKeyLanes = 4;
+constexpr int64_t kUsualWarps = 8;
+
+/// Enough warps that a thread holds at most 8 rows.
+int64_t usualKeyWarps(int64_t keyDim, int64_t keyLanes) {
+  constexpr int64_t rowsPerThread = 8;
+  int64_t warps = 1;
+  while (warps < kUsualWarps && keyDim > keyLanes * warps * rowsPerThread)
+    warps *= 2;
+  return warps;
+}
+
+/// V contiguous: 8 lanes read 32 columns of a row, a full line of fp32; rows are dealt to 4 lanes,
+/// some warps and registers, and further warps stand side by side along V.
+llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
+                                     const RecurrentOverrides &overrides) {
+  int64_t keyLanes = overrides.keyLanes ? overrides.keyLanes : kUsualKeyLanes;
   int64_t valueLanes = 32 / keyLanes, columns = valueLanes * kVectorElements;
-  constexpr int64_t rowsPerThread = 8, usualWarps = 8;
   // Decided by K alone: it is the shape of the summation tree.
-  int64_t keyWarps = overrides.keyWarps ? overrides.keyWarps : 1;
-  while (!overrides.keyWarps && keyWarps < usualWarps && problem.keyDim > keyLanes * keyWarps * rowsPerThread)
-    keyWarps *= 2;
+  int64_t keyWarps =
+      overrides.keyWarps ? overrides.keyWarps : usualKeyWarps(problem.keyDim, keyLanes);
   int64_t strips = ceilDiv(problem.valueDim, columns), valueWarps = strips;
   if (overrides.valueTile) {
     if (overrides.valueTile % columns != 0)
@@ -44,18 +57,22 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem, const Recu
                                      int(overrides.valueTile));
     valueWarps = overrides.valueTile / columns;
   } else if (problem.canSplitValue) {
-    valueWarps = std::max<int64_t>(1, usualWarps / keyWarps);
+    valueWarps = std::max<int64_t>(1, kUsualWarps / usualKeyWarps(problem.keyDim, keyLanes));
     while (strips % valueWarps != 0)
       --valueWarps;
   }
   RecurrentPlan plan;
   plan.warps = keyWarps * valueWarps;
   if (plan.warps > kMaxWarps)
-    return llvm::createStringError("value tile: %d columns take %d warps, expected at most %d", int(valueWarps * columns),
-                                   int(plan.warps), int(kMaxWarps));
+    return llvm::createStringError("value tile: %d columns take %d warps, expected at most %d",
+                                   int(valueWarps * columns), int(plan.warps), int(kMaxWarps));
   int64_t keyPerThread = ceilDiv(problem.keyDim, keyLanes * keyWarps);
   plan.valueTile = valueWarps * columns;
-  plan.state = {{keyPerThread, kVectorElements}, {keyLanes, valueLanes}, {keyWarps, valueWarps}, {1, 0}, plan.warps};
+  plan.state = {{keyPerThread, kVectorElements},
+                {keyLanes, valueLanes},
+                {keyWarps, valueWarps},
+                {1, 0},
+                plan.warps};
   plan.minBlocks = residentBlocks(problem, plan.warps * 32, keyPerThread * kVectorElements);
 
   // Every warp computes the key vectors for itself: no barrier, and the copies cost less than one.
@@ -100,18 +117,37 @@ llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
 }
 } // namespace
 
+llvm::SmallVector<RecurrentOverrides>
+schedule::recurrentAlternatives(const RecurrentProblem &problem, const RecurrentOverrides &forced) {
+  llvm::SmallVector<RecurrentOverrides> result{forced};
+  if (problem.layout != StateLayout::KV || forced.keyWarps || forced.minBlocks)
+    return result;
+  // Half the warps hold twice the rows: fewer partial sums to exchange and fewer registers beside
+  // the state in all.
+  int64_t usual = usualKeyWarps(problem.keyDim, forced.keyLanes ? forced.keyLanes : kUsualKeyLanes);
+  if (usual > 1) {
+    result.push_back(forced);
+    result.back().keyWarps = usual / 2;
+  }
+  return result;
+}
+
 llvm::Expected<RecurrentPlan> schedule::planRecurrent(const RecurrentProblem &problem,
                                                       const RecurrentOverrides &overrides) {
   for (auto [name, dim] : {std::pair("key", problem.keyDim), std::pair("value", problem.valueDim)})
     if (dim < kMinDim || dim > kMaxDim || dim % kVectorElements != 0)
       return llvm::createStringError(
           "%s dimension: expected a multiple of 4 from 16 to 256, got %d", name, int(dim));
-  if (overrides.keyLanes && (problem.layout != StateLayout::KV || overrides.keyLanes < 1 || 32 % overrides.keyLanes != 0))
-    return llvm::createStringError("key lanes: expected a power of two up to 32 and the state layout kv, got %d",
-                                   int(overrides.keyLanes));
-  if (overrides.keyWarps && (problem.layout != StateLayout::KV || overrides.keyWarps < 0 || overrides.keyWarps > kMaxWarps))
-    return llvm::createStringError("key warps: expected 1 to %d and the state layout kv (with vk, warps split V only), got %d",
-                                   int(kMaxWarps), int(overrides.keyWarps));
+  if (overrides.keyLanes &&
+      (problem.layout != StateLayout::KV || overrides.keyLanes < 1 || 32 % overrides.keyLanes != 0))
+    return llvm::createStringError(
+        "key lanes: expected a power of two up to 32 and the state layout kv, got %d",
+        int(overrides.keyLanes));
+  if (overrides.keyWarps && (problem.layout != StateLayout::KV || overrides.keyWarps < 0 ||
+                             overrides.keyWarps > kMaxWarps))
+    return llvm::createStringError(
+        "key warps: expected 1 to %d and the state layout kv (with vk, warps split V only), got %d",
+        int(kMaxWarps), int(overrides.keyWarps));
   if (overrides.valueTile && !problem.canSplitValue && overrides.valueTile < problem.valueDim)
     return llvm::createStringError(
         "value tile: the step sums along V, so expected at least %d, got %d", int(problem.valueDim),

@@ -52,10 +52,21 @@ struct RecurrentPlan {
 /// Forced values for tests and tuning; 0 lets the model decide.
 struct RecurrentOverrides {
   int64_t valueTile = 0; ///< columns of V per block
-  int64_t keyLanes = 0;  ///< lanes of a warp that share the sum over K (layout kv); changes the summation tree
-  int64_t keyWarps = 0;  ///< warps that share the sum over K (layout kv); changes the summation tree
+  int64_t keyLanes =
+      0; ///< lanes of a warp that share the sum over K (layout kv); changes the summation tree
+  int64_t keyWarps = 0; ///< warps that share the sum over K (layout kv); changes the summation tree
   int64_t minBlocks = 0; ///< resident blocks per SM
 };
+
+/// The ways to deal K to warps worth trying, best first, given as overrides on top of `forced`:
+/// with more registers per thread, or more warps. Which one keeps enough of the state on its way to
+/// memory shows only in the assembler's report.
+llvm::SmallVector<RecurrentOverrides> recurrentAlternatives(const RecurrentProblem &problem,
+                                                            const RecurrentOverrides &forced);
+
+/// Bytes of state that an SM should have on the way at once. Measured on an H200: at 96 KiB and
+/// more decode runs at 92 % of the read-modify-write ceiling or better, at 64 KiB at 76 to 94 %.
+constexpr int64_t kBytesInFlight = 96 * 1024;
 
 /// The plan for a problem, or one line that says which dimension cannot be served and what could.
 llvm::Expected<RecurrentPlan> planRecurrent(const RecurrentProblem &problem,

@@ -56,6 +56,8 @@ private:
   void visitWrite(WriteOp write);
   void visitYield();
   void visitArithmetic(Operation &op);
+  /// The form of the result of an op whose operands have forms.
+  void combine(Operation &op, Dependent &result);
 
   /// The token-local factor that `op` multiplies by.
   Product productOf(Value value, Operation *op, bool inverse = false);
@@ -201,10 +203,11 @@ void Walk::add(Dependent &sum, Value value, const Product &product) {
     sum.form.addLocal(value, product);
     return;
   }
+  sum.reads.insert_range(dependent->reads);
   if (dependent->problem && !sum.problem)
     sum.problem = dependent->problem;
-  sum.reads.insert_range(dependent->reads);
-  sum.form.add(dependent->form, product);
+  if (!sum.problem)
+    sum.form.add(dependent->form, product);
 }
 
 //===----------------------------------------------------------------------===//
@@ -266,6 +269,8 @@ void Walk::visitRead(ReadOp op) {
     if (auto write = dyn_cast<WriteOp>(*event))
       addBranchWrite(op, ArrayRef(branch).drop_front(position + 1), write, result);
   limitSize(result, op);
+  if (result.problem)
+    result.form = {};
   dependents[op.getResult()] = std::move(result);
 }
 
@@ -273,14 +278,7 @@ void Walk::visitRead(ReadOp op) {
 // Arithmetic
 //===----------------------------------------------------------------------===//
 
-void Walk::visitArithmetic(Operation &op) {
-  Dependent result;
-  for (Value operand : op.getOperands())
-    if (const Dependent *dependent = find(operand))
-      result.reads.insert_range(dependent->reads);
-  if (result.reads.empty())
-    return;
-
+void Walk::combine(Operation &op, Dependent &result) {
   auto multiply = [&](Value a, Value b) {
     if (find(a) && find(b))
       return refuse(result, &op, "a product of two values that depend on the state",
@@ -309,18 +307,34 @@ void Walk::visitArithmetic(Operation &op) {
                         "divide by token-local values only");
         add(result, quotient.getLhs(), productOf(quotient.getRhs(), &op, /*inverse=*/true));
       })
+      .Case([&](ReduceOp) {
+        refuse(result, &op, "a sum along the value axis",
+               "sum over token-local vectors only: columns of the state are independent");
+      })
+      .Case([&](arith::SelectOp) {
+        refuse(result, &op, "a selection", "multiply by a gate of zeros and ones instead");
+      })
       .Default([&](Operation *) {
-        for (Value operand : op.getOperands())
-          if (const Dependent *dependent = find(operand); dependent && dependent->problem)
-            return void(result.problem = dependent->problem);
-        if (isa<ReduceOp>(op))
-          return refuse(result, &op, "a sum along the value axis",
-                        "sum over token-local vectors only: columns of the state are independent");
-        if (isa<arith::SelectOp>(op))
-          return refuse(result, &op, "a selection", "multiply by a gate of zeros and ones instead");
         refuse(result, &op, "'" + op.getName().getStringRef() + "' of a read");
       });
-  limitSize(result, &op);
+}
+
+void Walk::visitArithmetic(Operation &op) {
+  Dependent result;
+  for (Value operand : op.getOperands())
+    if (const Dependent *dependent = find(operand)) {
+      result.reads.insert_range(dependent->reads);
+      if (!result.problem)
+        result.problem = dependent->problem;
+    }
+  if (result.reads.empty())
+    return;
+  if (!result.problem) {
+    combine(op, result);
+    limitSize(result, &op);
+  }
+  if (result.problem)
+    result.form = {}; // means nothing from here on, and must not grow
   for (Value value : op.getResults())
     dependents[value] = result;
 }

@@ -20,8 +20,10 @@ class Printer {
 public:
   Printer(const StepAnalysis &analysis, raw_ostream &os)
       : analysis(analysis), op(analysis.op), formulas(analysis.op), os(os) {
-    for (auto [index, read] : llvm::enumerate(analysis.reads))
+    for (auto [index, read] : llvm::enumerate(analysis.reads)) {
       reads.push_back({"read" + std::to_string(index), Formula::Atom});
+      formulas.setName(ReadOp(read.op).getResult(), reads.back().text);
+    }
   }
 
   void print();

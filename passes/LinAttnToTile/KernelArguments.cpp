@@ -12,8 +12,8 @@ using namespace dl;
 using linattn::Axis;
 using linattn::HeadGroup;
 
-unsigned KernelArguments::addTensor(StringRef name, StringRef role, Type element, ArrayRef<Attribute> shape,
-                                    StringRef access, bool nullable) {
+unsigned KernelArguments::addTensor(StringRef name, StringRef role, Type element,
+                                    ArrayRef<Attribute> shape, StringRef access, bool nullable) {
   SmallVector<int64_t> sizes, strides(shape.size(), ShapedType::kDynamic);
   for (Attribute size : shape) {
     auto fixed = dyn_cast<IntegerAttr>(size);
@@ -24,22 +24,25 @@ unsigned KernelArguments::addTensor(StringRef name, StringRef role, Type element
     strides[i] = packed;
     packed *= sizes[i];
   }
-  types.push_back(
-      MemRefType::get(sizes, element, StridedLayoutAttr::get(builder.getContext(), /*offset=*/0, strides)));
-  SmallVector<NamedAttribute> entries{builder.getNamedAttr("tile.name", builder.getStringAttr(name)),
-                                      builder.getNamedAttr("tile.role", builder.getStringAttr(role)),
-                                      builder.getNamedAttr("tile.shape", builder.getArrayAttr(shape)),
-                                      builder.getNamedAttr("tile.access", builder.getStringAttr(access))};
+  types.push_back(MemRefType::get(
+      sizes, element, StridedLayoutAttr::get(builder.getContext(), /*offset=*/0, strides)));
+  SmallVector<NamedAttribute> entries{
+      builder.getNamedAttr("tile.name", builder.getStringAttr(name)),
+      builder.getNamedAttr("tile.role", builder.getStringAttr(role)),
+      builder.getNamedAttr("tile.shape", builder.getArrayAttr(shape)),
+      builder.getNamedAttr("tile.access", builder.getStringAttr(access))};
   if (nullable)
     entries.push_back(builder.getNamedAttr("tile.nullable", builder.getUnitAttr()));
   attributes.push_back(builder.getDictionaryAttr(entries));
   return types.size() - 1;
 }
 
-unsigned KernelArguments::addScalar(StringRef name, Type type, Attribute value, Attribute fallback) {
+unsigned KernelArguments::addScalar(StringRef name, Type type, Attribute value,
+                                    Attribute fallback) {
   types.push_back(type);
-  SmallVector<NamedAttribute> entries{builder.getNamedAttr("tile.name", builder.getStringAttr(name)),
-                                      builder.getNamedAttr("tile.role", builder.getStringAttr("scalar"))};
+  SmallVector<NamedAttribute> entries{
+      builder.getNamedAttr("tile.name", builder.getStringAttr(name)),
+      builder.getNamedAttr("tile.role", builder.getStringAttr("scalar"))};
   if (value)
     entries.push_back(builder.getNamedAttr("tile.value", value));
   if (fallback)
@@ -76,45 +79,53 @@ OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::
   };
   for (BlockArgument input : op.getInputs()) {
     Type pinned = op.getPinnedType(input.getArgNumber());
-    result.inputs.push_back(arguments.addTensor(op.getArgName(input), "input", pinned ? pinned : types.io,
+    result.inputs.push_back(arguments.addTensor(op.getArgName(input), "input",
+                                                pinned ? pinned : types.io,
                                                 tokenShape(input.getType()), "r"));
   }
   for (BlockArgument param : op.getParams()) {
     if (!linattn::axisOf(param.getType())) {
       std::optional<double> fallback = op.getDefaultValue(param.getArgNumber(), types.keyDim);
-      result.params.push_back(arguments.addScalar(op.getArgName(param), builder.getF32Type(), {},
-                                                  fallback ? builder.getF64FloatAttr(*fallback) : Attribute()));
+      result.params.push_back(
+          arguments.addScalar(op.getArgName(param), builder.getF32Type(), {},
+                              fallback ? builder.getF64FloatAttr(*fallback) : Attribute()));
       continue;
     }
     SmallVector<Attribute> shape;
     appendHeadShape(arguments, param.getType(), types, shape);
     Type pinned = op.getPinnedType(param.getArgNumber());
-    result.params.push_back(
-        arguments.addTensor(op.getArgName(param), "param", pinned ? pinned : builder.getF32Type(), shape, "r"));
+    result.params.push_back(arguments.addTensor(
+        op.getArgName(param), "param", pinned ? pinned : builder.getF32Type(), shape, "r"));
   }
   for (unsigned i = 0; i < op.getNumOutputs(); ++i)
-    result.outputs.push_back(
-        arguments.addTensor(op.getOutputName(i), "output", types.io, tokenShape(op.getOutputType(i)), "w"));
+    result.outputs.push_back(arguments.addTensor(op.getOutputName(i), "output", types.io,
+                                                 tokenShape(op.getOutputType(i)), "w"));
 
-  SmallVector<Attribute> pool{arguments.symbol("slots"), arguments.symbol("HV"), arguments.number(types.keyDim),
-                              arguments.number(types.valueDim)};
+  SmallVector<Attribute> pool{arguments.symbol("slots"), arguments.symbol("HV"),
+                              arguments.number(types.keyDim), arguments.number(types.valueDim)};
   if (types.layout == schedule::StateLayout::VK)
     std::swap(pool[2], pool[3]);
   for (BlockArgument state : op.getStates())
-    result.stateIn.push_back(arguments.addTensor(op.getArgName(state), "state_in", types.state, pool, "r"));
+    result.stateIn.push_back(
+        arguments.addTensor(op.getArgName(state), "state_in", types.state, pool, "r"));
   for (BlockArgument state : op.getStates())
-    result.stateOut.push_back(arguments.addTensor(op.getArgName(state), "state_out", types.state, pool, "w"));
+    result.stateOut.push_back(
+        arguments.addTensor(op.getArgName(state), "state_out", types.state, pool, "w"));
 
   Type i32 = builder.getI32Type();
   SmallVector<Attribute> rows{arguments.symbol("B")};
-  result.sourceSlots = arguments.addTensor("src_slots", "slots_in", i32, rows, "r", /*nullable=*/true);
-  result.destinationSlots = arguments.addTensor("dst_slots", "slots_out", i32, rows, "r", /*nullable=*/true);
+  result.sourceSlots =
+      arguments.addTensor("src_slots", "slots_in", i32, rows, "r", /*nullable=*/true);
+  result.destinationSlots =
+      arguments.addTensor("dst_slots", "slots_out", i32, rows, "r", /*nullable=*/true);
   result.firstSlot = arguments.addScalar("first_slot", i32, {}, builder.getI64IntegerAttr(0));
   result.tokens = arguments.addScalar("T", i32, arguments.symbol("T"), {});
-  bool hasKeyHeads = llvm::any_of(op.getBodyRegion().getArgumentTypes(),
-                                  [](Type type) { return linattn::groupOf(type) == HeadGroup::KeyHead; });
+  bool hasKeyHeads = llvm::any_of(op.getBodyRegion().getArgumentTypes(), [](Type type) {
+    return linattn::groupOf(type) == HeadGroup::KeyHead;
+  });
   if (hasKeyHeads)
     result.headRatio = arguments.addScalar(
-        "head_ratio", i32, arguments.expression("div", {arguments.symbol("HV"), arguments.symbol("HQ")}), {});
+        "head_ratio", i32,
+        arguments.expression("div", {arguments.symbol("HV"), arguments.symbol("HQ")}), {});
   return result;
 }

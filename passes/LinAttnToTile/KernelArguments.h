@@ -21,20 +21,24 @@ struct KernelTypes {
   mlir::Type state, io;
 };
 
-/// Collects a kernel's arguments in order. Each gets a dictionary that travels to the package's manifest:
-/// `tile.name`, `tile.role` (input, param, output, state_in, state_out, slots_in, slots_out, scalar), for tensors
-/// `tile.shape` (symbols and numbers), `tile.access`, `tile.nullable`; for scalars `tile.default` or `tile.value`, an
-/// expression the runtime evaluates.
+/// Collects a kernel's arguments in order. Each gets a dictionary that travels to the package's
+/// manifest: `tile.name`, `tile.role` (input, param, output, state_in, state_out, slots_in,
+/// slots_out, scalar), for tensors `tile.shape` (symbols and numbers), `tile.access`,
+/// `tile.nullable`; for scalars `tile.default` or `tile.value`, an expression the runtime
+/// evaluates.
 class KernelArguments {
 public:
   explicit KernelArguments(mlir::OpBuilder &builder) : builder(builder) {}
 
-  /// A tensor of the given shape: integers are compiled in, strings are run-time symbols. Strides are free along symbols;
-  /// the trailing run of integers is packed.
+  /// A tensor of the given shape: integers are compiled in, strings are run-time symbols. Strides
+  /// are free along symbols; the trailing run of integers is packed.
   unsigned addTensor(llvm::StringRef name, llvm::StringRef role, mlir::Type element,
-                     llvm::ArrayRef<mlir::Attribute> shape, llvm::StringRef access, bool nullable = false);
-  /// A scalar passed by value; `value` is an expression of the sizes, `fallback` what the caller may leave out.
-  unsigned addScalar(llvm::StringRef name, mlir::Type type, mlir::Attribute value, mlir::Attribute fallback);
+                     llvm::ArrayRef<mlir::Attribute> shape, llvm::StringRef access,
+                     bool nullable = false);
+  /// A scalar passed by value; `value` is an expression of the sizes, `fallback` what the caller
+  /// may leave out.
+  unsigned addScalar(llvm::StringRef name, mlir::Type type, mlir::Attribute value,
+                     mlir::Attribute fallback);
 
   mlir::Attribute symbol(llvm::StringRef name) { return builder.getStringAttr(name); }
   mlir::Attribute number(int64_t value) { return builder.getI64IntegerAttr(value); }
@@ -57,9 +61,10 @@ struct OperatorArguments {
   std::optional<unsigned> headRatio; ///< HV / HQ; absent where nothing belongs to key heads
 };
 
-/// Adds what every kernel that walks tokens row by row takes: inputs [B, T, heads, dim], params [heads, dim], outputs,
-/// state pools read and written through slots, and the scalars.
-OperatorArguments addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op, const KernelTypes &types);
+/// Adds what every kernel that walks tokens row by row takes: inputs [B, T, heads, dim], params
+/// [heads, dim], outputs, state pools read and written through slots, and the scalars.
+OperatorArguments addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op,
+                                       const KernelTypes &types);
 
 } // namespace dl
 

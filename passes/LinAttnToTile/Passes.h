@@ -12,6 +12,9 @@
 #include "mlir/Pass/Pass.h"
 
 namespace dl {
+/// On a scheduled kernel: bytes of state that one block holds in registers.
+constexpr llvm::StringLiteral kStateBytesAttrName = "tile.state_bytes";
+
 #define GEN_PASS_DECL
 #include "passes/LinAttnToTile/Passes.h.inc"
 #define GEN_PASS_REGISTRATION

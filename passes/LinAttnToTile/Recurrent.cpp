@@ -16,7 +16,8 @@
 //     store S
 //   else: outputs = 0
 //
-// The state is loaded before anything else of the token, so that its latency covers the token-local maths.
+// The state is loaded before anything else of the token, so that its latency covers the token-local
+// maths.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,7 +46,8 @@ namespace {
 
 tile::BlockedAttr toAttr(MLIRContext *context, const layout::BlockedParams &params) {
   SmallVector<int64_t> order(params.order.begin(), params.order.end());
-  return tile::BlockedAttr::get(context, params.perThread, params.lanes, params.warps, order, params.numWarps);
+  return tile::BlockedAttr::get(context, params.perThread, params.lanes, params.warps, order,
+                                params.numWarps);
 }
 
 bool sumsAlongValue(linattn::OperatorOp op) {
@@ -59,22 +61,28 @@ bool sumsAlongValue(linattn::OperatorOp op) {
 /// Emits the kernel of one operator.
 class RecurrentKernel {
 public:
-  RecurrentKernel(linattn::OperatorOp op, const KernelTypes &types, const schedule::RecurrentPlan &plan)
+  RecurrentKernel(linattn::OperatorOp op, const KernelTypes &types,
+                  const schedule::RecurrentPlan &plan)
       : op(op), types(types), plan(plan), builder(op) {
     MLIRContext *context = op.getContext();
     layouts.keyDim = types.keyDim;
     layouts.valueTile = plan.valueTile;
     layouts.state = toAttr(context, plan.state);
-    layouts.key = plan.keyIsSlice ? Attribute(tile::SliceAttr::get(context, 1, layouts.state)) : toAttr(context, plan.key);
+    layouts.key = plan.keyIsSlice ? Attribute(tile::SliceAttr::get(context, 1, layouts.state))
+                                  : toAttr(context, plan.key);
   }
 
   LogicalResult emit();
 
 private:
   Value index(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
-  Value toIndex(Value integer) { return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer); }
+  Value toIndex(Value integer) {
+    return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer);
+  }
   Value argument(unsigned i) { return kernel.getBody().getArgument(i); }
-  Value head(Type type) { return *linattn::groupOf(type) == linattn::HeadGroup::KeyHead ? keyHead : valueHead; }
+  Value head(Type type) {
+    return *linattn::groupOf(type) == linattn::HeadGroup::KeyHead ? keyHead : valueHead;
+  }
   bool wholeTiles() { return types.valueDim % plan.valueTile == 0; }
 
   void emitPlacement();
@@ -115,7 +123,8 @@ void RecurrentKernel::emitPlacement() {
 }
 
 Value RecurrentKernel::emitActive(Value source, Value destination) {
-  Value first = arith::ExtSIOp::create(builder, loc, builder.getI64Type(), argument(where.firstSlot));
+  Value first =
+      arith::ExtSIOp::create(builder, loc, builder.getI64Type(), argument(where.firstSlot));
   auto notNull = [&](Value slot) {
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, slot, first);
   };
@@ -142,7 +151,8 @@ Value RecurrentKernel::fromF32(Value value, Type element) {
   return arith::TruncFOp::create(builder, loc, to, value);
 }
 
-/// The axes of a linattn value in memory follow `leading`; the value axis starts at the block's first column.
+/// The axes of a linattn value in memory follow `leading`; the value axis starts at the block's
+/// first column.
 Value RecurrentKernel::load(Value memory, ArrayRef<Value> leading, Type type) {
   auto memref = cast<MemRefType>(memory.getType());
   Axis axis = *linattn::axisOf(type);
@@ -162,7 +172,8 @@ Value RecurrentKernel::load(Value memory, ArrayRef<Value> leading, Type type) {
     indices.push_back(firstColumn);
   }
   Type result = layouts.place(type, memref.getElementType());
-  return toF32(tile::LoadOp::create(builder, loc, result, memory, indices, axes, builder.getDenseBoolArrayAttr(inBounds)));
+  return toF32(tile::LoadOp::create(builder, loc, result, memory, indices, axes,
+                                    builder.getDenseBoolArrayAttr(inBounds)));
 }
 
 void RecurrentKernel::storeOutput(unsigned i, Value token, Value value) {
@@ -194,13 +205,16 @@ LogicalResult RecurrentKernel::emitTokens(Value source, Value destination) {
   auto inBounds = builder.getDenseBoolArrayAttr({true, wholeTiles()});
   SmallVector<Value> states;
   for (unsigned i : where.stateIn)
-    states.push_back(toF32(tile::LoadOp::create(builder, loc, layouts.matrix(types.state), argument(i),
-                                                stateIndices(source), axes, inBounds)));
+    states.push_back(
+        toF32(tile::LoadOp::create(builder, loc, layouts.matrix(types.state), argument(i),
+                                   stateIndices(source), axes, inBounds)));
   IRMapping params;
   for (auto [param, i] : llvm::zip(op.getParams(), where.params))
-    params.map(param, linattn::axisOf(param.getType()) ? load(argument(i), head(param.getType()), param.getType())
-                                                       : argument(i));
-  auto loop = scf::ForOp::create(builder, loc, index(0), toIndex(argument(where.tokens)), index(1), states);
+    params.map(param, linattn::axisOf(param.getType())
+                          ? load(argument(i), head(param.getType()), param.getType())
+                          : argument(i));
+  auto loop =
+      scf::ForOp::create(builder, loc, index(0), toIndex(argument(where.tokens)), index(1), states);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -218,7 +232,8 @@ LogicalResult RecurrentKernel::emitTokens(Value source, Value destination) {
     scf::YieldOp::create(builder, loc, step->states);
   }
   for (auto [i, state] : llvm::zip(where.stateOut, loop.getResults()))
-    tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(i), stateIndices(destination), axes, inBounds);
+    tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(i),
+                          stateIndices(destination), axes, inBounds);
   return success();
 }
 
@@ -229,7 +244,8 @@ void RecurrentKernel::emitNullRow() {
   Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
   for (unsigned i = 0; i < op.getNumOutputs(); ++i) {
     Type type = layouts.place(op.getOutputType(i), builder.getF32Type());
-    Value value = isa<RankedTensorType>(type) ? tile::SplatOp::create(builder, loc, type, zero) : zero;
+    Value value =
+        isa<RankedTensorType>(type) ? tile::SplatOp::create(builder, loc, type, zero) : zero;
     storeOutput(i, loop.getInductionVar(), value);
   }
 }
@@ -238,12 +254,17 @@ LogicalResult RecurrentKernel::emit() {
   KernelArguments arguments(builder);
   where = addOperatorArguments(arguments, op, types);
   int64_t tiles = plan.tiles(types.valueDim);
-  auto grid = builder.getArrayAttr({tiles == 1 ? arguments.symbol("HV")
-                                               : arguments.expression("mul", {arguments.symbol("HV"), arguments.number(tiles)}),
-                                    arguments.symbol("B"), arguments.number(1)});
+  auto grid = builder.getArrayAttr(
+      {tiles == 1 ? arguments.symbol("HV")
+                  : arguments.expression("mul", {arguments.symbol("HV"), arguments.number(tiles)}),
+       arguments.symbol("B"), arguments.number(1)});
   kernel = tile::KernelOp::create(builder, loc, (op.getSymName() + "_decode").str(),
-                                  builder.getFunctionType(arguments.getTypes(), {}), plan.warps * 32, grid, plan.minBlocks, /*max_registers=*/0,
+                                  builder.getFunctionType(arguments.getTypes(), {}),
+                                  plan.warps * 32, grid, plan.minBlocks, /*max_registers=*/0,
                                   builder.getArrayAttr(arguments.getAttributes()), ArrayAttr());
+  int64_t stateBytes =
+      types.keyDim * plan.valueTile * static_cast<int64_t>(sizeof(float) * op.getNumStates());
+  kernel->setAttr(kStateBytesAttrName, builder.getI64IntegerAttr(stateBytes));
   Block *entry = &kernel.getBody().emplaceBlock();
   for (Type type : arguments.getTypes())
     entry->addArgument(type, loc);
@@ -251,7 +272,8 @@ LogicalResult RecurrentKernel::emit() {
   emitPlacement();
   auto slot = [&](unsigned i) { return tile::SlotOp::create(builder, loc, argument(i), row); };
   Value source = slot(where.sourceSlots), destination = slot(where.destinationSlots);
-  auto branch = scf::IfOp::create(builder, loc, emitActive(source, destination), /*withElseRegion=*/true);
+  auto branch =
+      scf::IfOp::create(builder, loc, emitActive(source, destination), /*withElseRegion=*/true);
   tile::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(branch.thenBlock());
   if (failed(emitTokens(source, destination))) {
@@ -280,13 +302,15 @@ struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
   using ScheduleRecurrentBase::ScheduleRecurrentBase;
 
   LogicalResult schedule(linattn::OperatorOp op) {
-    FailureOr<Type> state = parseFloatType(op, "state-type", stateType), io = parseFloatType(op, "io-type", ioType);
+    FailureOr<Type> state = parseFloatType(op, "state-type", stateType),
+                    io = parseFloatType(op, "io-type", ioType);
     if (failed(state) || failed(io))
       return failure();
     if (stateLayout != "kv" && stateLayout != "vk")
       return op.emitError() << "state-layout: expected kv or vk, got '" << stateLayout << "'";
     KernelTypes types{keyDim, valueDim,
-                      stateLayout == "kv" ? schedule::StateLayout::KV : schedule::StateLayout::VK, *state, *io};
+                      stateLayout == "kv" ? schedule::StateLayout::KV : schedule::StateLayout::VK,
+                      *state, *io};
     dl::schedule::RecurrentProblem problem;
     problem.keyDim = keyDim;
     problem.valueDim = valueDim;
@@ -301,7 +325,8 @@ struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
   }
 
   void runOnOperation() override {
-    for (linattn::OperatorOp op : llvm::make_early_inc_range(getOperation().getOps<linattn::OperatorOp>()))
+    for (linattn::OperatorOp op :
+         llvm::make_early_inc_range(getOperation().getOps<linattn::OperatorOp>()))
       if (failed(schedule(op)))
         return signalPassFailure();
   }

@@ -21,7 +21,9 @@ using linattn::Axis;
 RankedTensorType StepLayouts::matrix(Type element) const {
   return RankedTensorType::get({keyDim, valueTile}, element, state);
 }
-RankedTensorType StepLayouts::keyVector(Type element) const { return RankedTensorType::get({keyDim}, element, key); }
+RankedTensorType StepLayouts::keyVector(Type element) const {
+  return RankedTensorType::get({keyDim}, element, key);
+}
 RankedTensorType StepLayouts::keyInTile(Type element) const {
   return cast<RankedTensorType>(tile::sliceType(matrix(element), 1));
 }
@@ -53,19 +55,21 @@ Value StepEmitter::scale(Value vector, Value scalar) {
     return vector;
   if (!isa<RankedTensorType>(vector.getType()))
     return multiply(vector, scalar);
-  return multiply(vector, tile::SplatOp::create(builder, vector.getLoc(), vector.getType(), scalar));
+  return multiply(vector,
+                  tile::SplatOp::create(builder, vector.getLoc(), vector.getType(), scalar));
 }
 
 Value StepEmitter::inTile(Value keyVector) {
   Value &known = converted[keyVector];
   if (!known)
-    known = builder.createOrFold<tile::ConvertOp>(keyVector.getLoc(), layouts.keyInTile(builder.getF32Type()),
-                                                  keyVector);
+    known = builder.createOrFold<tile::ConvertOp>(
+        keyVector.getLoc(), layouts.keyInTile(builder.getF32Type()), keyVector);
   return known;
 }
 
 Value StepEmitter::expand(Value vector, int64_t axis) {
-  return tile::ExpandOp::create(builder, vector.getLoc(), layouts.matrix(builder.getF32Type()), vector, axis);
+  return tile::ExpandOp::create(builder, vector.getLoc(), layouts.matrix(builder.getF32Type()),
+                                vector, axis);
 }
 
 Value StepEmitter::exponential(linattn::DecayOp decay) {
@@ -117,9 +121,11 @@ StepEmitter::Factor StepEmitter::factorOf(ArrayRef<Operation *> events) {
 
 void StepEmitter::classify() {
   for (Operation &operation : op.getBodyRegion().front().without_terminator()) {
-    bool tainted = isa<linattn::ReadOp>(operation) ||
-                   llvm::any_of(operation.getOperands(), [&](Value v) { return afterRead.contains(v); });
-    // A state is not "after a read" as such: what matters is found along its history, event by event.
+    bool tainted =
+        isa<linattn::ReadOp>(operation) ||
+        llvm::any_of(operation.getOperands(), [&](Value v) { return afterRead.contains(v); });
+    // A state is not "after a read" as such: what matters is found along its history, event by
+    // event.
     if (tainted)
       for (Value result : operation.getResults())
         afterRead.insert(result);
@@ -138,12 +144,15 @@ LogicalResult StepEmitter::emitLocal(Operation *operation) {
   }
   if (auto reduce = dyn_cast<linattn::ReduceOp>(operation)) {
     Value source = placed.lookup(reduce->getOperand(0));
-    placed.map(reduce->getResult(0),
-               tile::ReduceOp::create(builder, loc, TypeRange(builder.getF32Type()), ValueRange(source), 0).getResult(0));
+    placed.map(
+        reduce->getResult(0),
+        tile::ReduceOp::create(builder, loc, TypeRange(builder.getF32Type()), ValueRange(source), 0)
+            .getResult(0));
     return success();
   }
   if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(operation->getDialect()))
-    return operation->emitOpError("expected linattn-set-options and linattn-expand to have run: it has no form in a block");
+    return operation->emitOpError(
+        "expected linattn-set-options and linattn-expand to have run: it has no form in a block");
   OperationState state(loc, operation->getName());
   for (Value operand : operation->getOperands())
     state.operands.push_back(placed.lookup(operand));
@@ -162,7 +171,8 @@ bool StepEmitter::isReady(linattn::ReadOp read) {
   if (!placed.contains(read.getKey()))
     return false;
   for (Operation *event : historyOf(read.getState()).path)
-    if (auto decay = dyn_cast<linattn::DecayOp>(event); decay && !placed.contains(decay.getLogDecay()))
+    if (auto decay = dyn_cast<linattn::DecayOp>(event);
+        decay && !placed.contains(decay.getLogDecay()))
       return false;
   return true;
 }
@@ -178,8 +188,8 @@ void StepEmitter::emitReadsOfBase(ArrayRef<linattn::ReadOp> reads) {
   for (auto &[matrix, group] : byMatrix) {
     SmallVector<Value> vectors;
     for (linattn::ReadOp read : group)
-      vectors.push_back(
-          inTile(multiply(placed.lookup(read.getKey()), factorOf(historyOf(read.getState()).path).key)));
+      vectors.push_back(inTile(
+          multiply(placed.lookup(read.getKey()), factorOf(historyOf(read.getState()).path).key)));
     SmallVector<Type> types(group.size(), layouts.valueVector(builder.getF32Type()));
     auto dot = tile::DotOp::create(builder, group.front().getLoc(), types, vectors, matrix, 0);
     for (auto [read, result] : llvm::zip(group, dot.getResults())) {
@@ -189,23 +199,27 @@ void StepEmitter::emitReadsOfBase(ArrayRef<linattn::ReadOp> reads) {
   }
 }
 
-/// How much of an earlier write's value a read gets: x . (a e^G), a number, or one per column if a decay between them is
-/// elementwise.
+/// How much of an earlier write's value a read gets: x . (a e^G), a number, or one per column if a
+/// decay between them is elementwise.
 Value StepEmitter::weightOf(linattn::ReadOp read, const History &history, size_t write) {
   Value &known = weights[{read, write}];
   if (known)
     return known;
   Location loc = read.getLoc();
   Factor factor = factorOf(ArrayRef(history.path).drop_front(write + 1));
-  Value query = placed.lookup(read.getKey()), a = placed.lookup(cast<linattn::WriteOp>(history.path[write]).getKey());
+  Value query = placed.lookup(read.getKey()),
+        a = placed.lookup(cast<linattn::WriteOp>(history.path[write]).getKey());
   if (factor.matrix) {
     Value decayed = multiply(factor.matrix, expand(inTile(multiply(a, factor.key)), 1));
-    auto dot = tile::DotOp::create(builder, loc, TypeRange(layouts.valueVector(builder.getF32Type())),
-                                   ValueRange(inTile(query)), decayed, 0);
+    auto dot =
+        tile::DotOp::create(builder, loc, TypeRange(layouts.valueVector(builder.getF32Type())),
+                            ValueRange(inTile(query)), decayed, 0);
     return known = scale(dot.getResult(0), factor.scalar);
   }
   Value terms = multiply(multiply(query, a), factor.key);
-  Value dot = tile::ReduceOp::create(builder, loc, TypeRange(builder.getF32Type()), ValueRange(terms), 0).getResult(0);
+  Value dot =
+      tile::ReduceOp::create(builder, loc, TypeRange(builder.getF32Type()), ValueRange(terms), 0)
+          .getResult(0);
   return known = multiply(dot, factor.scalar);
 }
 
@@ -219,7 +233,8 @@ void StepEmitter::finishRead(linattn::ReadOp read) {
     auto write = dyn_cast<linattn::WriteOp>(event);
     if (!write)
       continue;
-    Value b = multiply(placed.lookup(write.getValue()), factorOf(ArrayRef(history.path).drop_front(index + 1)).value);
+    Value b = multiply(placed.lookup(write.getValue()),
+                       factorOf(ArrayRef(history.path).drop_front(index + 1)).value);
     Value weight = weightOf(read, history, index);
     if (weight.getType() != b.getType())
       weight = tile::SplatOp::create(builder, loc, b.getType(), weight);
@@ -259,16 +274,20 @@ FailureOr<StepEmitter::Result> StepEmitter::emit(ValueRange states) {
   base = states;
   classify();
   auto body = op.getBodyRegion().front().without_terminator();
-  auto isState = [](Operation &operation) { return isa<linattn::DecayOp, linattn::WriteOp>(operation); };
+  auto isState = [](Operation &operation) {
+    return isa<linattn::DecayOp, linattn::WriteOp>(operation);
+  };
   for (Operation &operation : body)
-    if (!isState(operation) && !isa<linattn::ReadOp>(operation) && !afterRead.contains(operation.getResult(0)))
+    if (!isState(operation) && !isa<linattn::ReadOp>(operation) &&
+        !afterRead.contains(operation.getResult(0)))
       if (failed(emitLocal(&operation)))
         return failure();
   SmallVector<linattn::ReadOp> ready;
   for (Operation &operation : body)
     if (auto read = dyn_cast<linattn::ReadOp>(operation); read && isReady(read))
       ready.push_back(read);
-  // Before the pass over the state, so that they are done while its loads are on their way and the vectors can go.
+  // Before the pass over the state, so that they are done while its loads are on their way and the
+  // vectors can go.
   for (linattn::ReadOp read : ready) {
     History history = historyOf(read.getState());
     for (auto [index, event] : llvm::enumerate(history.path))

@@ -21,15 +21,16 @@ struct StepLayouts {
   mlir::Attribute state; ///< of the K x VT tile, axes (key, value)
   mlir::Attribute key;   ///< of key vectors while they are token-local
 
-  mlir::Type place(mlir::Type type, mlir::Type element) const; ///< where a linattn value lives in the block
+  mlir::Type place(mlir::Type type,
+                   mlir::Type element) const; ///< where a linattn value lives in the block
   mlir::RankedTensorType matrix(mlir::Type element) const;
-  mlir::RankedTensorType keyVector(mlir::Type element) const;   ///< token-local
-  mlir::RankedTensorType keyInTile(mlir::Type element) const;   ///< ready to meet the state
+  mlir::RankedTensorType keyVector(mlir::Type element) const; ///< token-local
+  mlir::RankedTensorType keyInTile(mlir::Type element) const; ///< ready to meet the state
   mlir::RankedTensorType valueVector(mlir::Type element) const;
 };
 
-/// Emits one token's step in affine form: the state tile is read once for all queries that are known before, and appears
-/// once more in its update.
+/// Emits one token's step in affine form: the state tile is read once for all queries that are
+/// known before, and appears once more in its update.
 class StepEmitter {
 public:
   StepEmitter(mlir::OpBuilder &builder, linattn::OperatorOp op, const StepLayouts &layouts)
@@ -41,8 +42,8 @@ public:
   struct Result {
     llvm::SmallVector<mlir::Value> outputs, states;
   };
-  /// `states`: the tile of each state before the token. Fails, with a diagnostic at the op, on maths that has no place in
-  /// a block.
+  /// `states`: the tile of each state before the token. Fails, with a diagnostic at the op, on
+  /// maths that has no place in a block.
   mlir::FailureOr<Result> emit(mlir::ValueRange states);
 
 private:
@@ -78,8 +79,9 @@ private:
   const StepLayouts &layouts;
   mlir::IRMapping placed;
   mlir::ValueRange base;
-  llvm::DenseSet<mlir::Value> afterRead;             ///< values that depend on some read
-  llvm::DenseMap<mlir::Operation *, mlir::Value> ofBase; ///< per read: its part from the state before the token
+  llvm::DenseSet<mlir::Value> afterRead; ///< values that depend on some read
+  llvm::DenseMap<mlir::Operation *, mlir::Value>
+      ofBase; ///< per read: its part from the state before the token
   llvm::DenseMap<std::pair<mlir::Operation *, size_t>, mlir::Value> weights;
   llvm::DenseMap<mlir::Operation *, mlir::Value> exponentials;
   llvm::DenseMap<mlir::Value, mlir::Value> converted;

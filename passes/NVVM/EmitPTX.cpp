@@ -37,8 +37,8 @@ void dl::registerTranslations(DialectRegistry &registry) {
   registerNVVMDialectTranslation(registry);
 }
 
-/// The LLVM dialect's inline assembly cannot say "convergent" or "touches no memory". Without the first, LLVM may move
-/// warp-wide instructions into branches.
+/// The LLVM dialect's inline assembly cannot say "convergent" or "touches no memory". Without the
+/// first, LLVM may move warp-wide instructions into branches.
 static void annotateInlineAssembly(llvm::Module &module) {
   for (llvm::Function &function : module)
     for (llvm::Instruction &instruction : llvm::instructions(function)) {
@@ -55,14 +55,16 @@ static void annotateInlineAssembly(llvm::Module &module) {
     }
 }
 
-/// The code generator's own loop-strength reduction has no other switch than its command-line option.
+/// The code generator's own loop-strength reduction has no other switch than its command-line
+/// option.
 static void disableLoopStrengthReduction() {
   auto &options = llvm::cl::getRegisteredOptions();
   if (auto found = options.find("disable-lsr"); found != options.end())
     static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
 }
 
-static std::unique_ptr<llvm::TargetMachine> makeMachine(const dl::PTXOptions &options, std::string &error) {
+static std::unique_ptr<llvm::TargetMachine> makeMachine(const dl::PTXOptions &options,
+                                                        std::string &error) {
   static const bool once = [] {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
@@ -77,14 +79,17 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const dl::PTXOptions &op
   if (!target)
     return nullptr;
   llvm::TargetOptions targetOptions;
-  // Only fused multiply-adds that the IR spells out: results then depend on no one's choice of contraction.
+  // Only fused multiply-adds that the IR spells out: results then depend on no one's choice of
+  // contraction.
   targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, options.chip, options.features, targetOptions, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, options.chip, options.features, targetOptions,
+                                  std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// Scalar clean-up only. The kernels come unrolled and in the order they are to be issued; loop passes would hoist
-/// addresses out of the token loop and turn them into running pointers, two registers each, which the state needs more.
+/// Scalar clean-up only. The kernels come unrolled and in the order they are to be issued; loop
+/// passes would hoist addresses out of the token loop and turn them into running pointers, two
+/// registers each, which the state needs more.
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -103,7 +108,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   pipeline.run(module, modules);
 }
 
-FailureOr<std::unique_ptr<llvm::Module>> dl::emitNVPTXModule(gpu::GPUModuleOp module, const PTXOptions &options,
+FailureOr<std::unique_ptr<llvm::Module>> dl::emitNVPTXModule(gpu::GPUModuleOp module,
+                                                             const PTXOptions &options,
                                                              llvm::LLVMContext &context) {
   std::string error;
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine(options, error);

@@ -23,8 +23,10 @@ struct PTXOptions {
   llvm::StringRef features; ///< -mattr: "+ptx80"
 };
 
-/// LLVM IR of the module (LLVM and NVVM dialects only), optimised for the chip. Diagnostics go to the module.
-mlir::FailureOr<std::unique_ptr<llvm::Module>> emitNVPTXModule(mlir::gpu::GPUModuleOp module, const PTXOptions &options,
+/// LLVM IR of the module (LLVM and NVVM dialects only), optimised for the chip. Diagnostics go to
+/// the module.
+mlir::FailureOr<std::unique_ptr<llvm::Module>> emitNVPTXModule(mlir::gpu::GPUModuleOp module,
+                                                               const PTXOptions &options,
                                                                llvm::LLVMContext &context);
 
 /// PTX text of an LLVM module made by emitNVPTXModule.

@@ -20,10 +20,12 @@ int64_t tile::accessWidth(MemRefType memory, ArrayRef<int64_t> axes, RankedTenso
     return 1;
   layout::RegisterLayout layout = llvm::cantFail(getLayout(tensor));
   int64_t bytes = tensor.getElementTypeBitWidth() / 8;
-  // Divides whatever the start and the length of a run are made of: tile widths, sizes, packed strides.
+  // Divides whatever the start and the length of a run are made of: tile widths, sizes, packed
+  // strides.
   auto fits = [&](int64_t width) {
     return width * bytes <= 16 && memory.getDimSize(*unit) % width == 0 &&
-           tensor.getDimSize(unit - axes.begin()) % width == 0 && llvm::all_of(strides, [&](int64_t stride) {
+           tensor.getDimSize(unit - axes.begin()) % width == 0 &&
+           llvm::all_of(strides, [&](int64_t stride) {
              return ShapedType::isDynamic(stride) || stride == 1 || stride % width == 0;
            });
   };

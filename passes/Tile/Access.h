@@ -12,11 +12,13 @@
 
 namespace dl::tile {
 
-/// Width of the accesses of a tile.load or tile.store in elements: registers that are consecutive in memory, at most 16
-/// bytes, and never across the end of an axis.
-int64_t accessWidth(mlir::MemRefType memory, llvm::ArrayRef<int64_t> axes, mlir::RankedTensorType tensor);
+/// Width of the accesses of a tile.load or tile.store in elements: registers that are consecutive
+/// in memory, at most 16 bytes, and never across the end of an axis.
+int64_t accessWidth(mlir::MemRefType memory, llvm::ArrayRef<int64_t> axes,
+                    mlir::RankedTensorType tensor);
 
-/// Alignment in bytes that the kernel's accesses demand of an argument's pointer and of each of its free strides.
+/// Alignment in bytes that the kernel's accesses demand of an argument's pointer and of each of its
+/// free strides.
 int64_t requiredAlignment(mlir::BlockArgument memory);
 
 } // namespace dl::tile

@@ -43,7 +43,9 @@ public:
     return arith::SelectOp::create(builder, loc, condition, yes, no);
   }
 
-  Value exp(Value x) { return math::Exp2Op::create(builder, loc, mul(x, constant(float(M_LOG2E)))); }
+  Value exp(Value x) {
+    return math::Exp2Op::create(builder, loc, mul(x, constant(float(M_LOG2E))));
+  }
   Value log(Value x);
   Value log1p(Value x);
   Value tanh(Value x);
@@ -58,7 +60,8 @@ private:
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
       return arith::ConstantOp::create(builder, loc, scalar);
-    return arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(tensor.clone(scalar.getType()), scalar));
+    return arith::ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(tensor.clone(scalar.getType()), scalar));
   }
 
   OpBuilder &builder;
@@ -66,7 +69,8 @@ private:
   Type type;
 };
 
-/// x = m 2^e with m in [sqrt(1/2), sqrt(2)); log x = e log 2 + log m by the polynomial of Cephes logf.
+/// x = m 2^e with m in [sqrt(1/2), sqrt(2)); log x = e log 2 + log m by the polynomial of Cephes
+/// logf.
 Value Maths::log(Value x) {
   constexpr int32_t sqrtHalf = 0x3f3504f3;
   Value bits = asInteger(x);
@@ -80,7 +84,8 @@ Value Maths::log(Value x) {
   for (float c : ArrayRef(coefficients).drop_front())
     poly = fma(poly, f, constant(c));
   Value y = mul(mul(f, square), poly);
-  y = fma(e, constant(-2.12194440e-4f), y); // log 2 = 0.693359375 - 2.1219444e-4, the first part exact times e
+  y = fma(e, constant(-2.12194440e-4f),
+          y); // log 2 = 0.693359375 - 2.1219444e-4, the first part exact times e
   y = fma(square, constant(-0.5f), y);
   Value result = fma(e, constant(0.693359375f), add(f, y));
   Value infinity = constant(INFINITY), zero = constant(0);
@@ -117,7 +122,8 @@ struct TileExpandMath : dl::impl::TileExpandMathBase<TileExpandMath> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<Expand<math::ExpOp, &Maths::exp>, Expand<math::LogOp, &Maths::log>,
-                 Expand<math::Log1pOp, &Maths::log1p>, Expand<math::TanhOp, &Maths::tanh>>(&getContext());
+                 Expand<math::Log1pOp, &Maths::log1p>, Expand<math::TanhOp, &Maths::tanh>>(
+        &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

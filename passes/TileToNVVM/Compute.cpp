@@ -19,11 +19,13 @@ using namespace dl::tile;
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-/// One scalar instance of an arith or math op. Where NVPTX has no instruction of the op's exactness, the fast one with a
-/// documented error is named here: ex2.approx and rsqrt.approx (2 ulp), div.full (2 ulp); denormal results flush to zero.
+/// One scalar instance of an arith or math op. Where NVPTX has no instruction of the op's
+/// exactness, the fast one with a documented error is named here: ex2.approx and rsqrt.approx (2
+/// ulp), div.full (2 ulp); denormal results flush to zero.
 FailureOr<Value> KernelLowering::cloneScalar(Operation *op, ValueRange operands) {
   auto intrinsic = [&](StringRef name) -> Value {
-    return LLVM::CallIntrinsicOp::create(builder, loc, builder.getF32Type(), builder.getStringAttr(name), operands)
+    return LLVM::CallIntrinsicOp::create(builder, loc, builder.getF32Type(),
+                                         builder.getStringAttr(name), operands)
         .getResult(0);
   };
   if (operands.size() > 0 && operands.front().getType().isF32()) {
@@ -41,7 +43,8 @@ FailureOr<Value> KernelLowering::cloneScalar(Operation *op, ValueRange operands)
       return Value(LLVM::FAbsOp::create(builder, loc, operands[0]));
   }
   if (isa<math::MathDialect>(op->getDialect()))
-    return op->emitOpError("has no form on this target; expected exp, exp2, log, log1p, tanh, sqrt, rsqrt, absf or fma");
+    return op->emitOpError("has no form on this target; expected exp, exp2, log, log1p, tanh, "
+                           "sqrt, rsqrt, absf or fma");
   if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && constant.getType().isIndex())
     return i64(cast<IntegerAttr>(constant.getValue()).getInt());
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
@@ -52,8 +55,9 @@ FailureOr<Value> KernelLowering::cloneScalar(Operation *op, ValueRange operands)
       return operands[0];
     if (from > width)
       return Value(arith::TruncIOp::create(builder, loc, to, operands[0]));
-    return isa<arith::IndexCastOp>(op) ? Value(arith::ExtSIOp::create(builder, loc, to, operands[0]))
-                                       : Value(arith::ExtUIOp::create(builder, loc, to, operands[0]));
+    return isa<arith::IndexCastOp>(op)
+               ? Value(arith::ExtSIOp::create(builder, loc, to, operands[0]))
+               : Value(arith::ExtUIOp::create(builder, loc, to, operands[0]));
   }
   OperationState state(loc, op->getName());
   state.addOperands(operands);
@@ -64,7 +68,8 @@ FailureOr<Value> KernelLowering::cloneScalar(Operation *op, ValueRange operands)
 }
 
 LogicalResult KernelLowering::lowerElementwise(Operation *op) {
-  if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumResults() != 1)
+  if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+      op->getNumResults() != 1)
     return op->emitOpError("has no lowering to one thread's program");
   Value result = op->getResult(0);
   if (!isDistributed(result.getType())) {
@@ -82,7 +87,8 @@ LogicalResult KernelLowering::lowerElementwise(Operation *op) {
     auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
     if (!splat)
       return op->emitOpError("expected one value for all elements of a distributed constant");
-    Value value = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(splat.getSplatValue<Attribute>()));
+    Value value =
+        arith::ConstantOp::create(builder, loc, cast<TypedAttr>(splat.getSplatValue<Attribute>()));
     registers[result] = Registers(count, value);
     return success();
   }
@@ -90,7 +96,8 @@ LogicalResult KernelLowering::lowerElementwise(Operation *op) {
   for (int64_t reg = 0; reg < count; ++reg) {
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
-      operands.push_back(isDistributed(operand.getType()) ? distributed(operand)[reg] : scalar(operand));
+      operands.push_back(isDistributed(operand.getType()) ? distributed(operand)[reg]
+                                                          : scalar(operand));
     FailureOr<Value> value = cloneScalar(op, operands);
     if (failed(value))
       return failure();
@@ -104,16 +111,18 @@ LogicalResult KernelLowering::lowerElementwise(Operation *op) {
 // Sums
 //===----------------------------------------------------------------------===//
 
-void KernelLowering::combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values) {
+void KernelLowering::combineLanes(const layout::RegisterLayout &layout, unsigned axis,
+                                  Registers &values) {
   for (int64_t mask : layout.reductionLaneMasks(axis))
     for (Value &value : values) {
-      Value other = NVVM::ShflOp::create(builder, loc, value.getType(), i32(-1), value, i32(mask), i32(31),
-                                         NVVM::ShflKind::bfly, UnitAttr());
+      Value other = NVVM::ShflOp::create(builder, loc, value.getType(), i32(-1), value, i32(mask),
+                                         i32(31), NVVM::ShflKind::bfly, UnitAttr());
       value = arith::AddFOp::create(builder, loc, value, other);
     }
 }
 
-/// Each warp leaves its sums in shared memory; after one barrier for all results, everyone adds them up in order.
+/// Each warp leaves its sums in shared memory; after one barrier for all results, everyone adds
+/// them up in order.
 void KernelLowering::combineWarps(const layout::RegisterLayout &layout, unsigned axis,
                                   MutableArrayRef<Registers> results) {
   SmallVector<layout::ThreadDigit> warpDigits = layout.reductionWarpDigits(axis);
@@ -137,8 +146,9 @@ void KernelLowering::combineWarps(const layout::RegisterLayout &layout, unsigned
   width = width % 4 == 0 ? 4 : width % 2 == 0 ? 2 : 1;
   Value base = i32(0);
   for (unsigned i = 0; i < slice.rank(); ++i)
-    base = arith::AddIOp::create(builder, loc, base,
-                                 arith::MulIOp::create(builder, loc, threadBase(slice, i), i32(pitch[i])));
+    base = arith::AddIOp::create(
+        builder, loc, base,
+        arith::MulIOp::create(builder, loc, threadBase(slice, i), i32(pitch[i])));
   auto registerOffset = [&](int64_t reg) {
     int64_t offset = 0;
     for (auto [i, distance] : llvm::enumerate(slice.offsetOfRegister(reg)))
@@ -150,28 +160,33 @@ void KernelLowering::combineWarps(const layout::RegisterLayout &layout, unsigned
   auto pointer = [&](Value element) {
     return gep(sharedPointer(region), toI64(arith::MulIOp::create(builder, loc, element, i32(4))));
   };
-  // One copy writes: lanes that hold equal sums after the butterfly, and threads that were copies before.
+  // One copy writes: lanes that hold equal sums after the butterfly, and threads that were copies
+  // before.
   SmallVector<layout::ThreadDigit> copies = layout.replicaDigits();
   for (const layout::Digit &digit : layout.digitsOf(layout::Source::Thread, axis))
     if (digit.div < layout::kWarpSize)
       copies.push_back({digit.div, digit.mod});
   ifTrue(digitsAreZero(copies), [&] {
-    Value place = pointer(
-        arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, warp, i32(elements)), base));
+    Value place = pointer(arith::AddIOp::create(
+        builder, loc, arith::MulIOp::create(builder, loc, warp, i32(elements)), base));
     for (auto [i, values] : llvm::enumerate(results))
       for (int64_t reg = 0; reg < slice.numRegisters; reg += width)
-        storeVector(gep(place, 4 * (static_cast<int64_t>(i) * resultElements + registerOffset(reg))),
-                    ValueRange(values).slice(reg, width));
+        storeVector(
+            gep(place, 4 * (static_cast<int64_t>(i) * resultElements + registerOffset(reg))),
+            ValueRange(values).slice(reg, width));
   });
-  blockBarrier();
+  finishExchange(/*inWarp=*/false);
   Value place = pointer(base);
   for (auto [i, values] : llvm::enumerate(results))
     for (int64_t reg = 0; reg < slice.numRegisters; reg += width)
       for (int64_t w = 0; w < warps; ++w) {
-        int64_t offset = static_cast<int64_t>(i) * resultElements + w * elements + registerOffset(reg);
+        int64_t offset =
+            static_cast<int64_t>(i) * resultElements + w * elements + registerOffset(reg);
         Registers part = loadVector(gep(place, 4 * offset), builder.getF32Type(), width, false);
         for (int64_t j = 0; j < width; ++j)
-          values[reg + j] = w == 0 ? part[j] : Value(arith::AddFOp::create(builder, loc, values[reg + j], part[j]));
+          values[reg + j] =
+              w == 0 ? part[j]
+                     : Value(arith::AddFOp::create(builder, loc, values[reg + j], part[j]));
       }
 }
 
@@ -186,7 +201,8 @@ void KernelLowering::bindReduction(ResultRange results, MutableArrayRef<Register
 
 LogicalResult KernelLowering::lowerReduce(ReduceOp op) {
   unsigned axis = op.getAxis();
-  layout::RegisterLayout layout = llvm::cantFail(getLayout(cast<RankedTensorType>(op.getValues().front().getType())));
+  layout::RegisterLayout layout =
+      llvm::cantFail(getLayout(cast<RankedTensorType>(op.getValues().front().getType())));
   Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
   Value base = layout.isPadded(axis) ? threadBase(layout, axis) : Value();
   SmallVector<Registers> sums;
@@ -198,8 +214,10 @@ LogicalResult KernelLowering::lowerReduce(ReduceOp op) {
       for (int64_t reg : group) {
         Value term = values[reg];
         if (base) {
-          Value position = arith::AddIOp::create(builder, loc, base, i32(layout.offsetOfRegister(reg)[axis]));
-          Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position, i32(layout.shape[axis]));
+          Value position =
+              arith::AddIOp::create(builder, loc, base, i32(layout.offsetOfRegister(reg)[axis]));
+          Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position,
+                                               i32(layout.shape[axis]));
           term = arith::SelectOp::create(builder, loc, inside, term, zero);
         }
         sum = sum ? arith::AddFOp::create(builder, loc, sum, term) : term;
@@ -230,8 +248,10 @@ LogicalResult KernelLowering::lowerDot(DotOp op) {
       for (int64_t reg : group) {
         Value factor = vector[inVector[reg]], element = matrix[reg];
         if (base) { // padding counts as zero whatever it holds
-          Value position = arith::AddIOp::create(builder, loc, base, i32(layout.offsetOfRegister(reg)[axis]));
-          Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position, i32(layout.shape[axis]));
+          Value position =
+              arith::AddIOp::create(builder, loc, base, i32(layout.offsetOfRegister(reg)[axis]));
+          Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position,
+                                               i32(layout.shape[axis]));
           factor = arith::SelectOp::create(builder, loc, inside, factor, zero);
           element = arith::SelectOp::create(builder, loc, inside, element, zero);
         }
@@ -278,8 +298,12 @@ static bool staysInWarp(const layout::RegisterLayout &from, const layout::Regist
 LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
   layout::RegisterLayout from = llvm::cantFail(getLayout(op.getValue().getType()));
   layout::RegisterLayout to = llvm::cantFail(getLayout(op.getResult().getType()));
-  if (from.digits == to.digits && from.numRegisters == to.numRegisters) {
-    registers[op.getResult()] = distributed(op.getValue());
+  auto sameDigits = [&](layout::Source source) {
+    return from.digitsOf(source) == to.digitsOf(source);
+  };
+  if (sameDigits(layout::Source::Thread) && sameDigits(layout::Source::Register)) {
+    Registers same = distributed(op.getValue()); // a copy: the map may grow
+    registers[op.getResult()] = std::move(same);
     return success();
   }
   Type element = op.getResult().getType().getElementType();
@@ -295,12 +319,14 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
   auto place = [&](const layout::RegisterLayout &layout) {
     Value base = i32(0);
     for (unsigned axis = 0; axis < rank; ++axis)
-      base = arith::AddIOp::create(builder, loc, base,
-                                   arith::MulIOp::create(builder, loc, threadBase(layout, axis), i32(pitch[axis])));
-    if (inWarp)
       base = arith::AddIOp::create(
           builder, loc, base,
-          arith::MulIOp::create(builder, loc, threadDigit(layout::kWarpSize, warps), i32(elements)));
+          arith::MulIOp::create(builder, loc, threadBase(layout, axis), i32(pitch[axis])));
+    if (inWarp)
+      base = arith::AddIOp::create(builder, loc, base,
+                                   arith::MulIOp::create(builder, loc,
+                                                         threadDigit(layout::kWarpSize, warps),
+                                                         i32(elements)));
     return gep(sharedPointer(region), toI64(arith::MulIOp::create(builder, loc, base, i32(bytes))));
   };
   auto offsetOf = [&](const layout::RegisterLayout &layout, int64_t reg) {
@@ -312,7 +338,8 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
   auto widthOf = [&](const layout::RegisterLayout &layout) {
     int64_t width = 1, limit = layout.contiguousRegisters(last);
     auto aligned = [&](int64_t w) {
-      return llvm::all_of(ArrayRef(pitch).drop_back(), [&](int64_t p) { return p % w == 0; }) && elements % w == 0;
+      return llvm::all_of(ArrayRef(pitch).drop_back(), [&](int64_t p) { return p % w == 0; }) &&
+             elements % w == 0;
     };
     while (limit % (2 * width) == 0 && 2 * width * bytes <= 16 && aligned(2 * width))
       width *= 2;
@@ -329,7 +356,7 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
     for (int64_t reg = 0; reg < from.numRegisters; reg += width)
       storeVector(gep(base, offsetOf(from, reg)), ValueRange(source).slice(reg, width));
   });
-  inWarp ? warpBarrier() : blockBarrier();
+  finishExchange(inWarp);
   Value base = place(to);
   int64_t width = widthOf(to);
   Registers result;

@@ -25,8 +25,12 @@ namespace dl {
 // Shared pieces
 //===----------------------------------------------------------------------===//
 
-Value KernelLowering::i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
-Value KernelLowering::i64(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 64); }
+Value KernelLowering::i32(int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 32);
+}
+Value KernelLowering::i64(int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 64);
+}
 
 Value KernelLowering::toI64(Value value) {
   if (value.getType().isInteger(64))
@@ -90,7 +94,8 @@ Value KernelLowering::gep(Value pointer, int64_t bytes) {
   if (bytes == 0)
     return pointer;
   return LLVM::GEPOp::create(builder, loc, pointer.getType(), builder.getI8Type(), pointer,
-                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)}, LLVM::GEPNoWrapFlags::inbounds);
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)},
+                             LLVM::GEPNoWrapFlags::inbounds);
 }
 
 int64_t KernelLowering::allocateShared(int64_t bytes, int64_t alignment) {
@@ -100,15 +105,17 @@ int64_t KernelLowering::allocateShared(int64_t bytes, int64_t alignment) {
 }
 
 Value KernelLowering::sharedPointer(int64_t offset) {
-  Value base = LLVM::AddressOfOp::create(builder, loc, LLVM::LLVMPointerType::get(builder.getContext(), 3),
-                                         kSharedSymbol);
+  Value base = LLVM::AddressOfOp::create(
+      builder, loc, LLVM::LLVMPointerType::get(builder.getContext(), 3), kSharedSymbol);
   return gep(base, offset);
 }
 
-KernelLowering::Registers KernelLowering::loadVector(Value pointer, Type element, int64_t width, bool invariant) {
+KernelLowering::Registers KernelLowering::loadVector(Value pointer, Type element, int64_t width,
+                                                     bool invariant) {
   Type type = width == 1 ? element : VectorType::get(width, element);
-  Value value = LLVM::LoadOp::create(builder, loc, type, pointer, width * element.getIntOrFloatBitWidth() / 8,
-                                     /*isVolatile=*/false, /*isNonTemporal=*/false, invariant);
+  Value value =
+      LLVM::LoadOp::create(builder, loc, type, pointer, width * element.getIntOrFloatBitWidth() / 8,
+                           /*isVolatile=*/false, /*isNonTemporal=*/false, invariant);
   if (width == 1)
     return {value};
   Registers result;
@@ -125,7 +132,8 @@ void KernelLowering::storeVector(Value pointer, ValueRange values) {
     for (auto [i, part] : llvm::enumerate(values))
       value = LLVM::InsertElementOp::create(builder, loc, value, part, i32(i));
   }
-  LLVM::StoreOp::create(builder, loc, value, pointer, values.size() * element.getIntOrFloatBitWidth() / 8);
+  LLVM::StoreOp::create(builder, loc, value, pointer,
+                        values.size() * element.getIntOrFloatBitWidth() / 8);
 }
 
 void KernelLowering::ifTrue(Value condition, llvm::function_ref<void()> body) {
@@ -138,13 +146,18 @@ void KernelLowering::ifTrue(Value condition, llvm::function_ref<void()> body) {
 }
 
 void KernelLowering::blockBarrier() {
-  ++blockBarriers;
+  ++emitted.blockBarriers;
   NVVM::BarrierOp::create(builder, loc);
 }
 
 void KernelLowering::warpBarrier() {
-  ++warpBarriers;
+  ++emitted.warpBarriers;
   NVVM::SyncWarpOp::create(builder, loc, i32(-1));
+}
+
+void KernelLowering::finishExchange(bool inWarp) {
+  ++(inWarp ? emitted.warpExchanges : emitted.blockExchanges);
+  inWarp ? warpBarrier() : blockBarrier();
 }
 
 //===----------------------------------------------------------------------===//
@@ -193,9 +206,11 @@ LogicalResult KernelLowering::run() {
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(kernel.getThreads())}));
   if (kernel.getMaxRegisters() > 0)
-    function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), builder.getI32IntegerAttr(kernel.getMaxRegisters()));
+    function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
+                      builder.getI32IntegerAttr(kernel.getMaxRegisters()));
   else if (kernel.getMinBlocks() > 0)
-    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(kernel.getMinBlocks()));
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                      builder.getI32IntegerAttr(kernel.getMinBlocks()));
   int64_t bytes = getParameterLayout(kernel.getArgumentTypes()).bytes;
   function.setArgAttr(0, LLVM::LLVMDialect::getByValAttrName(),
                       TypeAttr::get(LLVM::LLVMArrayType::get(builder.getI8Type(), bytes)));
@@ -250,29 +265,39 @@ LogicalResult KernelLowering::lowerBody(Block &from, Block &to) {
   return success();
 }
 
+/// An exchange is write, barrier, read in a buffer of its own. The next iteration may write it
+/// again once every reader is done: another barrier on every way through the body makes sure of
+/// that; where there is none, iterations after the first start with one.
+void KernelLowering::separateIterations(scf::ForOp loop, const Synchronization &before) {
+  int64_t block = emitted.blockBarriers - before.blockBarriers,
+          warp = emitted.warpBarriers - before.warpBarriers;
+  bool needsBlock = emitted.blockExchanges != before.blockExchanges && block < 2;
+  bool needsWarp = emitted.warpExchanges != before.warpExchanges && block == 0 && warp < 2;
+  if (needsBlock || needsWarp) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value later = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                                        loop.getInductionVar(), loop.getLowerBound());
+    ifTrue(later, [&] { needsBlock ? blockBarrier() : warpBarrier(); });
+  }
+  // A loop may run not at all.
+  emitted.blockBarriers = before.blockBarriers;
+  emitted.warpBarriers = before.warpBarriers;
+}
+
 LogicalResult KernelLowering::lowerFor(scf::ForOp loop) {
   Registers init = flatten(loop.getInitArgs());
-  auto lowered = scf::ForOp::create(builder, loc, scalar(loop.getLowerBound()), scalar(loop.getUpperBound()),
-                                    scalar(loop.getStep()), init);
+  auto lowered = scf::ForOp::create(builder, loc, scalar(loop.getLowerBound()),
+                                    scalar(loop.getUpperBound()), scalar(loop.getStep()), init);
   Block *body = lowered.getBody();
   if (!body->empty()) // the builder adds a terminator where nothing is carried
     body->getTerminator()->erase();
   scalars.map(loop.getInductionVar(), lowered.getInductionVar());
   bindFlat(loop.getRegionIterArgs(), lowered.getRegionIterArgs());
-  int64_t blockBefore = blockBarriers, warpBefore = warpBarriers;
+  Synchronization before = emitted;
   if (failed(lowerBody(*loop.getBody(), *body)))
     return failure();
-  // An exchange is write, barrier, read in a buffer of its own. The next iteration may write it again once every reader is
-  // done: another exchange in between makes sure of that; where there is none, iterations after the first start with a
-  // barrier.
-  bool block = blockBarriers - blockBefore == 1, warp = warpBarriers - warpBefore == 1 && blockBarriers == blockBefore;
-  if (block || warp) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(body);
-    Value later = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, lowered.getInductionVar(),
-                                        lowered.getLowerBound());
-    ifTrue(later, [&] { block ? blockBarrier() : warpBarrier(); });
-  }
+  separateIterations(lowered, before);
   bindFlat(loop.getResults(), lowered.getResults());
   return success();
 }
@@ -285,17 +310,25 @@ LogicalResult KernelLowering::lowerIf(scf::IfOp branch) {
     types.append(count, scalarType(type));
   }
   bool withElse = !branch.getElseRegion().empty();
+  Synchronization before = emitted;
+  int64_t blockOnBoth = INT64_MAX, warpOnBoth = INT64_MAX;
   auto lowered = scf::IfOp::create(builder, loc, types, scalar(branch.getCondition()), withElse);
   for (auto [from, to] : {std::pair(&branch.getThenRegion(), &lowered.getThenRegion()),
                           std::pair(&branch.getElseRegion(), &lowered.getElseRegion())}) {
-    if (from->empty())
-      continue;
-    Block &block = to->front();
-    if (!block.empty())
-      block.getTerminator()->erase();
-    if (failed(lowerBody(from->front(), block)))
-      return failure();
+    emitted.blockBarriers = before.blockBarriers;
+    emitted.warpBarriers = before.warpBarriers;
+    if (!from->empty()) {
+      Block &block = to->front();
+      if (!block.empty())
+        block.getTerminator()->erase();
+      if (failed(lowerBody(from->front(), block)))
+        return failure();
+    }
+    blockOnBoth = std::min(blockOnBoth, emitted.blockBarriers);
+    warpOnBoth = std::min(warpOnBoth, emitted.warpBarriers);
   }
+  emitted.blockBarriers = blockOnBoth;
+  emitted.warpBarriers = warpOnBoth;
   bindFlat(branch.getResults(), lowered.getResults());
   return success();
 }
@@ -312,12 +345,17 @@ LogicalResult KernelLowering::lowerBlock(Block &block) {
 LogicalResult KernelLowering::lower(Operation *op) {
   auto done = [](auto &&) { return success(); };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](ReturnOp) -> LogicalResult { LLVM::ReturnOp::create(builder, loc, ValueRange()); return success(); })
+      .Case([&](ReturnOp) -> LogicalResult {
+        LLVM::ReturnOp::create(builder, loc, ValueRange());
+        return success();
+      })
       .Case<scf::YieldOp>(done)
       .Case([&](scf::ForOp loop) { return lowerFor(loop); })
       .Case([&](scf::IfOp branch) { return lowerIf(branch); })
       .Case([&](gpu::BlockIdOp id) {
-        auto block = [&](auto tag) -> Value { return decltype(tag)::create(builder, loc, builder.getI32Type()); };
+        auto block = [&](auto tag) -> Value {
+          return decltype(tag)::create(builder, loc, builder.getI32Type());
+        };
         Value value = id.getDimension() == gpu::Dimension::x   ? block(NVVM::BlockIdXOp())
                       : id.getDimension() == gpu::Dimension::y ? block(NVVM::BlockIdYOp())
                                                                : block(NVVM::BlockIdZOp());
@@ -354,8 +392,9 @@ LogicalResult KernelLowering::lower(Operation *op) {
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load), success(); })
       .Case([&](BarrierOp barrier) {
         if (barrier.getAsyncProxy())
-          NVVM::FenceProxyOp::create(builder, loc, NVVM::ProxyKind::async_shared,
-                                     NVVM::SharedSpaceAttr::get(builder.getContext(), NVVM::SharedSpace::shared_cta));
+          NVVM::FenceProxyOp::create(
+              builder, loc, NVVM::ProxyKind::async_shared,
+              NVVM::SharedSpaceAttr::get(builder.getContext(), NVVM::SharedSpace::shared_cta));
         blockBarrier();
         return success();
       })
@@ -377,8 +416,9 @@ struct ConvertTileToNVVM : dl::impl::ConvertTileToNVVMBase<ConvertTileToNVVM> {
     builder.setInsertionPointToStart(gpuModule.getBody());
     auto bytes = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
     // Aligned to what the widest swizzle wants; the size comes with the launch.
-    LLVM::GlobalOp::create(builder, module.getLoc(), bytes, /*isConstant=*/false, LLVM::Linkage::External, kSharedSymbol,
-                           Attribute(), /*alignment=*/1024, /*addrSpace=*/3);
+    LLVM::GlobalOp::create(builder, module.getLoc(), bytes, /*isConstant=*/false,
+                           LLVM::Linkage::External, kSharedSymbol, Attribute(), /*alignment=*/1024,
+                           /*addrSpace=*/3);
     for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
       if (failed(KernelLowering(kernel, builder).run()))
         return signalPassFailure();

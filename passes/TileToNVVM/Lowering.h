@@ -19,11 +19,12 @@
 
 namespace dl::tile {
 
-/// Lowers one kernel. A scalar of the kernel is one value here, a distributed tensor one value per register, a memref
-/// argument a pointer and its strides.
+/// Lowers one kernel. A scalar of the kernel is one value here, a distributed tensor one value per
+/// register, a memref argument a pointer and its strides.
 class KernelLowering {
 public:
-  KernelLowering(KernelOp kernel, mlir::OpBuilder &builder) : kernel(kernel), builder(builder), loc(kernel.getLoc()) {}
+  KernelLowering(KernelOp kernel, mlir::OpBuilder &builder)
+      : kernel(kernel), builder(builder), loc(kernel.getLoc()) {}
 
   /// Emits the function at the builder's insertion point, or a diagnostic.
   mlir::LogicalResult run();
@@ -31,17 +32,19 @@ public:
 private:
   using Registers = llvm::SmallVector<mlir::Value>;
   struct View {
-    mlir::Value pointer;                   ///< !llvm.ptr<1>
+    mlir::Value pointer;                    ///< !llvm.ptr<1>
     llvm::SmallVector<mlir::Value> strides; ///< i64, in elements
     mlir::MemRefType type;
-    bool readOnly = false;                 ///< nothing in the launch writes it
+    bool readOnly = false; ///< nothing in the launch writes it
   };
 
   // Kernel.cpp: function, arguments, control flow
   void emitArguments(mlir::Value parameters);
   mlir::LogicalResult lowerBlock(mlir::Block &block);
   mlir::LogicalResult lower(mlir::Operation *op);
+  struct Synchronization;
   mlir::LogicalResult lowerFor(mlir::scf::ForOp loop);
+  void separateIterations(mlir::scf::ForOp loop, const Synchronization &before);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp branch);
   mlir::LogicalResult lowerBody(mlir::Block &from, mlir::Block &to);
   Registers flatten(mlir::ValueRange values);
@@ -71,7 +74,8 @@ private:
   mlir::LogicalResult lowerDot(DotOp op);
   mlir::LogicalResult lowerConvert(ConvertOp op);
   void combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values);
-  void combineWarps(const layout::RegisterLayout &layout, unsigned axis, llvm::MutableArrayRef<Registers> results);
+  void combineWarps(const layout::RegisterLayout &layout, unsigned axis,
+                    llvm::MutableArrayRef<Registers> results);
   void bindReduction(mlir::ResultRange results, llvm::MutableArrayRef<Registers> values);
 
   // Mma.cpp
@@ -95,10 +99,11 @@ private:
     return element.isIndex() ? builder.getI64Type() : element;
   }
   mlir::Value threadId();
-  mlir::Value threadDigit(int64_t div, int64_t mod);  ///< i32, cached
+  mlir::Value threadDigit(int64_t div, int64_t mod);                           ///< i32, cached
   mlir::Value threadBase(const layout::RegisterLayout &layout, unsigned axis); ///< i32
-  mlir::Value digitsAreZero(llvm::ArrayRef<layout::ThreadDigit> digits);       ///< i1, null if there are none
-  mlir::Value both(mlir::Value a, mlir::Value b);                               ///< null stands for true
+  mlir::Value
+  digitsAreZero(llvm::ArrayRef<layout::ThreadDigit> digits); ///< i1, null if there are none
+  mlir::Value both(mlir::Value a, mlir::Value b);            ///< null stands for true
   mlir::Value gep(mlir::Value pointer, mlir::Value bytes);
   mlir::Value gep(mlir::Value pointer, int64_t bytes);
   mlir::Value sharedPointer(int64_t offset);
@@ -108,6 +113,8 @@ private:
   void ifTrue(mlir::Value condition, llvm::function_ref<void()> body);
   void blockBarrier();
   void warpBarrier();
+  void
+  finishExchange(bool inWarp); ///< the barrier between writing an exchange buffer and reading it
 
   KernelOp kernel;
   mlir::OpBuilder &builder;
@@ -119,7 +126,11 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> sharedBuffers;
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> digits;
   int64_t sharedBytes = 0;
-  int64_t blockBarriers = 0, warpBarriers = 0; ///< emitted so far, to see what a loop body contains
+  /// What the code emitted so far contains, to see what a loop body does: barriers on every way
+  /// through it, exchanges on any.
+  struct Synchronization {
+    int64_t blockBarriers = 0, warpBarriers = 0, blockExchanges = 0, warpExchanges = 0;
+  } emitted;
 };
 
 /// The external zero-size global that stands for dynamic shared memory.

@@ -13,20 +13,22 @@ using namespace mlir;
 using namespace dl;
 using namespace dl::tile;
 
-/// One tile.load or tile.store: a base pointer of the thread, constant offsets of its registers, and what to leave out.
+/// One tile.load or tile.store: a base pointer of the thread, constant offsets of its registers,
+/// and what to leave out.
 struct KernelLowering::Access {
   layout::RegisterLayout layout;
-  Value pointer;                    ///< of register offset zero
+  Value pointer; ///< of register offset zero
   int64_t width = 1, elementBytes = 1;
-  SmallVector<int64_t> strides;     ///< per tensor axis, in elements; dynamic ones in dynamicStrides
+  SmallVector<int64_t> strides; ///< per tensor axis, in elements; dynamic ones in dynamicStrides
   SmallVector<Value> dynamicStrides;
   struct Limit {
-    Value base;         ///< i32: first coordinate of the thread along the axis; null: this axis needs no check
-    Value limit;        ///< i32: coordinates from here on are left out
-    int64_t reach = 0;  ///< largest base over all threads
-    int64_t known = 0;  ///< the limit where it is a constant, else -1
+    Value base;  ///< i32: first coordinate of the thread along the axis; null: this axis needs no
+                 ///< check
+    Value limit; ///< i32: coordinates from here on are left out
+    int64_t reach = 0; ///< largest base over all threads
+    int64_t known = 0; ///< the limit where it is a constant, else -1
   };
-  SmallVector<Limit> limits;        ///< per tensor axis
+  SmallVector<Limit> limits; ///< per tensor axis
 };
 
 Value KernelLowering::elementOffset(const View &view, ValueRange indices) {
@@ -38,8 +40,10 @@ Value KernelLowering::elementOffset(const View &view, ValueRange indices) {
   return offset ? offset : i64(0);
 }
 
-KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indices, ArrayRef<int64_t> axes,
-                                                  std::optional<ArrayRef<bool>> inBounds, RankedTensorType tensor) {
+KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indices,
+                                                  ArrayRef<int64_t> axes,
+                                                  std::optional<ArrayRef<bool>> inBounds,
+                                                  RankedTensorType tensor) {
   const View &view = views.find(memory)->second;
   Access access;
   access.layout = llvm::cantFail(getLayout(tensor));
@@ -52,7 +56,8 @@ KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indic
   for (auto [axis, dim] : llvm::enumerate(axes)) {
     Value base = threadBase(access.layout, axis);
     Value wide = toI64(base);
-    offset = arith::AddIOp::create(builder, loc, offset, arith::MulIOp::create(builder, loc, wide, view.strides[dim]));
+    offset = arith::AddIOp::create(builder, loc, offset,
+                                   arith::MulIOp::create(builder, loc, wide, view.strides[dim]));
     access.strides.push_back(strides[dim]);
     access.dynamicStrides.push_back(view.strides[dim]);
     Access::Limit limit;
@@ -61,8 +66,10 @@ KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indic
       limit.reach += (digit.mod - 1) * digit.stride;
     limit.known = tensor.getDimSize(axis);
     if (!inBounds || !(*inBounds)[axis]) {
-      // Elements left of the memory's end, seen from the tile's first: may be fewer than the tile has.
-      Value room = arith::SubIOp::create(builder, loc, i64(view.type.getDimSize(dim)), scalar(indices[dim]));
+      // Elements left of the memory's end, seen from the tile's first: may be fewer than the tile
+      // has.
+      Value room =
+          arith::SubIOp::create(builder, loc, i64(view.type.getDimSize(dim)), scalar(indices[dim]));
       Value size = i64(tensor.getDimSize(axis));
       limit.limit = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
                                             arith::MinSIOp::create(builder, loc, room, size));
@@ -85,7 +92,8 @@ Value KernelLowering::addressOf(const Access &access, int64_t reg) {
     if (!ShapedType::isDynamic(access.strides[axis])) {
       constant += distance * access.strides[axis] * access.elementBytes;
     } else if (distance != 0) {
-      Value bytes = arith::MulIOp::create(builder, loc, access.dynamicStrides[axis], i64(distance * access.elementBytes));
+      Value bytes = arith::MulIOp::create(builder, loc, access.dynamicStrides[axis],
+                                          i64(distance * access.elementBytes));
       pointer = gep(pointer, bytes);
     }
   }
@@ -99,7 +107,8 @@ Value KernelLowering::maskOf(const Access &access, int64_t reg) {
     if (limit.known >= 0 && limit.reach + offset[axis] < limit.known)
       continue;
     Value position = arith::AddIOp::create(builder, loc, limit.base, i32(offset[axis]));
-    mask = both(mask, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position, limit.limit));
+    mask = both(mask, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position,
+                                            limit.limit));
   }
   return mask;
 }
@@ -107,20 +116,23 @@ Value KernelLowering::maskOf(const Access &access, int64_t reg) {
 LogicalResult KernelLowering::lowerLoad(LoadOp op) {
   RankedTensorType tensor = op.getResult().getType();
   Type element = tensor.getElementType();
-  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
+  Access access =
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
   bool invariant = views.find(op.getMemory())->second.readOnly;
   Registers result;
   for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width) {
     Value mask = maskOf(access, reg);
     if (!mask) {
-      llvm::append_range(result, loadVector(addressOf(access, reg), element, access.width, invariant));
+      llvm::append_range(result,
+                         loadVector(addressOf(access, reg), element, access.width, invariant));
       continue;
     }
     SmallVector<Type> types(access.width, element);
     auto branch = scf::IfOp::create(builder, loc, types, mask, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(builder, loc, loadVector(addressOf(access, reg), element, access.width, invariant));
+    scf::YieldOp::create(builder, loc,
+                         loadVector(addressOf(access, reg), element, access.width, invariant));
     builder.setInsertionPointToStart(branch.elseBlock());
     Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
     scf::YieldOp::create(builder, loc, SmallVector<Value>(access.width, zero));
@@ -132,7 +144,8 @@ LogicalResult KernelLowering::lowerLoad(LoadOp op) {
 
 LogicalResult KernelLowering::lowerStore(StoreOp op) {
   RankedTensorType tensor = op.getValue().getType();
-  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
+  Access access =
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
   const Registers &values = distributed(op.getValue());
   ifTrue(digitsAreZero(access.layout.replicaDigits()), [&] {
     for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width)
@@ -148,7 +161,8 @@ void KernelLowering::lowerScalarLoad(memref::LoadOp op) {
   Type element = view.type.getElementType();
   Value bytes = arith::MulIOp::create(builder, loc, elementOffset(view, op.getIndices()),
                                       i64(element.getIntOrFloatBitWidth() / 8));
-  scalars.map(op.getResult(), loadVector(gep(view.pointer, bytes), element, 1, view.readOnly).front());
+  scalars.map(op.getResult(),
+              loadVector(gep(view.pointer, bytes), element, 1, view.readOnly).front());
 }
 
 void KernelLowering::lowerScalarStore(memref::StoreOp op) {
@@ -164,7 +178,8 @@ void KernelLowering::lowerSlot(SlotOp op) {
   Type element = view.type.getElementType(), i64Type = builder.getI64Type();
   Value absent = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, view.pointer,
                                       LLVM::ZeroOp::create(builder, loc, view.pointer.getType()));
-  auto branch = scf::IfOp::create(builder, loc, TypeRange(i64Type), absent, /*withElseRegion=*/true);
+  auto branch =
+      scf::IfOp::create(builder, loc, TypeRange(i64Type), absent, /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
@@ -184,18 +199,28 @@ void KernelLowering::lowerSlot(SlotOp op) {
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-/// Byte offset of a register's element in a buffer. The swizzle mixes thread and register bits, so it is computed whole.
-static Value sharedOffset(OpBuilder &builder, Location loc, const layout::SharedLayout &shared, ValueRange coordinate) {
-  auto i32 = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+/// Byte offset of a register's element in a buffer. The swizzle mixes thread and register bits, so
+/// it is computed whole.
+static Value sharedOffset(OpBuilder &builder, Location loc, const layout::SharedLayout &shared,
+                          ValueRange coordinate) {
+  auto i32 = [&](int64_t value) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, value, 32);
+  };
   auto add = [&](Value a, Value b) -> Value { return arith::AddIOp::create(builder, loc, a, b); };
-  auto mul = [&](Value a, int64_t b) -> Value { return arith::MulIOp::create(builder, loc, a, i32(b)); };
-  Value row = coordinate.size() > 1 ? coordinate[coordinate.size() - 2] : i32(0), column = coordinate.back();
+  auto mul = [&](Value a, int64_t b) -> Value {
+    return arith::MulIOp::create(builder, loc, a, i32(b));
+  };
+  Value row = coordinate.size() > 1 ? coordinate[coordinate.size() - 2] : i32(0),
+        column = coordinate.back();
   Value panel = arith::DivUIOp::create(builder, loc, column, i32(shared.panelColumns()));
   Value inPanel = arith::RemUIOp::create(builder, loc, column, i32(shared.panelColumns()));
-  Value offset = add(add(mul(panel, shared.panelBytes()), mul(row, shared.pitch)), mul(inPanel, shared.elementBytes));
+  Value offset = add(add(mul(panel, shared.panelBytes()), mul(row, shared.pitch)),
+                     mul(inPanel, shared.elementBytes));
   if (int64_t mask = shared.swizzleMask()) {
-    Value bits = arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, offset, i32(7)), i32(mask));
-    offset = arith::XOrIOp::create(builder, loc, offset, arith::ShLIOp::create(builder, loc, bits, i32(4)));
+    Value bits = arith::AndIOp::create(
+        builder, loc, arith::ShRUIOp::create(builder, loc, offset, i32(7)), i32(mask));
+    offset = arith::XOrIOp::create(builder, loc, offset,
+                                   arith::ShLIOp::create(builder, loc, bits, i32(4)));
   }
   return offset;
 }
@@ -210,7 +235,8 @@ void KernelLowering::lowerLocalStore(LocalStoreOp op) {
   const Registers &values = distributed(op.getValue());
   // Within a run of contiguous registers of at most 16 bytes the swizzle keeps neighbours together.
   int64_t width = 1, limit = layout.contiguousRegisters(layout.rank() - 1);
-  while (limit % (2 * width) == 0 && 2 * width * shared.elementBytes <= 16 && layout.shape.back() % (2 * width) == 0)
+  while (limit % (2 * width) == 0 && 2 * width * shared.elementBytes <= 16 &&
+         layout.shape.back() % (2 * width) == 0)
     width *= 2;
   ifTrue(digitsAreZero(layout.replicaDigits()), [&] {
     for (int64_t reg = 0; reg < layout.numRegisters; reg += width) {
@@ -220,8 +246,8 @@ void KernelLowering::lowerLocalStore(LocalStoreOp op) {
       for (unsigned axis = 0; axis < layout.rank(); ++axis) {
         coordinate.push_back(arith::AddIOp::create(builder, loc, base[axis], i32(offset[axis])));
         if (layout.isPadded(axis))
-          mask = both(mask, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, coordinate.back(),
-                                                  i32(layout.shape[axis])));
+          mask = both(mask, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                                  coordinate.back(), i32(layout.shape[axis])));
       }
       ifTrue(mask, [&] {
         Value address = gep(buffer, toI64(sharedOffset(builder, loc, shared, coordinate)));
@@ -240,13 +266,15 @@ void KernelLowering::lowerLocalLoad(LocalLoadOp op) {
     layout::Coordinate offset = layout.offsetOfRegister(reg);
     SmallVector<Value> coordinate;
     for (unsigned axis = 0; axis < layout.rank(); ++axis) {
-      Value position = arith::AddIOp::create(builder, loc, threadBase(layout, axis), i32(offset[axis]));
+      Value position =
+          arith::AddIOp::create(builder, loc, threadBase(layout, axis), i32(offset[axis]));
       if (layout.isPadded(axis)) // padding may hold anything: read the last element there
         position = arith::MinUIOp::create(builder, loc, position, i32(layout.shape[axis] - 1));
       coordinate.push_back(position);
     }
     Value address = gep(buffer, toI64(sharedOffset(builder, loc, shared, coordinate)));
-    result.push_back(loadVector(address, op.getResult().getType().getElementType(), 1, false).front());
+    result.push_back(
+        loadVector(address, op.getResult().getType().getElementType(), 1, false).front());
   }
   registers[op.getResult()] = std::move(result);
 }

@@ -16,7 +16,7 @@ include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 add_library(dl_llvm_static INTERFACE)
 llvm_map_components_to_libnames(dl_llvm_components
   Support Core IRReader AsmParser BitReader BitWriter TransformUtils Passes CodeGen Target MC TargetParser
-  FrontendOpenMP FrontendOffloading ExecutionEngine BinaryFormat 
+  FrontendOpenMP FrontendOffloading ExecutionEngine BinaryFormat
   NVPTXCodeGen NVPTXDesc NVPTXInfo X86CodeGen X86Desc X86Info X86AsmParser)
 target_link_libraries(dl_llvm_static INTERFACE ${dl_llvm_components})
 get_property(dl_mlir_libs GLOBAL PROPERTY MLIR_ALL_LIBS)

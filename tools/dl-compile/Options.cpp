@@ -18,23 +18,38 @@ cl::OptionCategory category("dl-compile options");
 template <typename T> using Opt = cl::opt<T>;
 using List = cl::list<std::string>;
 
-Opt<std::string> input(cl::Positional, cl::Required, cl::desc("SPEC.mlir (- for standard input)"), cl::cat(category));
+Opt<std::string> input(cl::Positional, cl::Required, cl::desc("SPEC.mlir (- for standard input)"),
+                       cl::cat(category));
 Opt<std::string> output("o", cl::Required, cl::value_desc("path"), cl::cat(category),
-                        cl::desc("The package; with --emit other than package: a file for one kernel, a directory for several, files OP.KERNEL.TARGET.EXT"));
-Opt<std::string> op("op", cl::value_desc("name"), cl::cat(category), cl::desc("Operator to compile (default: the only one in the file)"));
-List kernels("kernels", cl::CommaSeparated, cl::value_desc("kind,..."), cl::cat(category), cl::desc("Kernels to build: decode (default: every legal one)"));
-List targets("target", cl::CommaSeparated, cl::value_desc("name,..."), cl::cat(category), cl::desc("Targets to build for (default: cpu,sm_80,sm_90a); see --list-targets"));
-Opt<bool> listTargets("list-targets", cl::cat(category), cl::desc("Print the known targets and exit"));
-List dims("dims", cl::CommaSeparated, cl::value_desc("KxV,..."), cl::cat(category), cl::desc("Key and value dimension, multiples of 4 from 16 to 256 (default 128x128)"));
-List stateLayout("state-layout", cl::CommaSeparated, cl::value_desc("kv|vk"), cl::cat(category), cl::desc("Axes of a state matrix in memory, the last contiguous (default kv)"));
-List stateType("state-type", cl::CommaSeparated, cl::value_desc("f32|bf16|f16"), cl::cat(category), cl::desc("Storage type of the states (default f32)"));
-List ioType("io-type", cl::CommaSeparated, cl::value_desc("bf16|f16|f32"), cl::cat(category), cl::desc("Storage type of inputs and outputs the operator does not pin (default bf16)"));
-List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category), cl::desc("Set an option that the operator declares (repeatable)"));
+                        cl::desc("The package; with --emit other than package: a file for one "
+                                 "kernel, a directory for several, files OP.KERNEL.TARGET.EXT"));
+Opt<std::string> op("op", cl::value_desc("name"), cl::cat(category),
+                    cl::desc("Operator to compile (default: the only one in the file)"));
+List kernels("kernels", cl::CommaSeparated, cl::value_desc("kind,..."), cl::cat(category),
+             cl::desc("Kernels to build: decode (default: every legal one)"));
+List targets("target", cl::CommaSeparated, cl::value_desc("name,..."), cl::cat(category),
+             cl::desc("Targets to build for (default: cpu,sm_80,sm_90a); see --list-targets"));
+Opt<bool> listTargets("list-targets", cl::cat(category),
+                      cl::desc("Print the known targets and exit"));
+List dims("dims", cl::CommaSeparated, cl::value_desc("KxV,..."), cl::cat(category),
+          cl::desc("Key and value dimension, multiples of 4 from 16 to 256 (default 128x128)"));
+List stateLayout("state-layout", cl::CommaSeparated, cl::value_desc("kv|vk"), cl::cat(category),
+                 cl::desc("Axes of a state matrix in memory, the last contiguous (default kv)"));
+List stateType("state-type", cl::CommaSeparated, cl::value_desc("f32|bf16|f16"), cl::cat(category),
+               cl::desc("Storage type of the states (default f32)"));
+List
+    ioType("io-type", cl::CommaSeparated, cl::value_desc("bf16|f16|f32"), cl::cat(category),
+           cl::desc("Storage type of inputs and outputs the operator does not pin (default bf16)"));
+List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
+         cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
-               cl::desc("Force a kernel's schedule, e.g. decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen)"));
-Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::cat(category), cl::desc("package, ptx, cubin, llvm or mlir (the tile level)"));
+               cl::desc("Force a kernel's schedule, e.g. "
+                        "decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen)"));
+Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::cat(category),
+                      cl::desc("package, ptx, cubin, llvm or mlir (the tile level)"));
 Opt<bool> asJson("json", cl::cat(category), cl::desc("Print the resource table as JSON"));
-Opt<unsigned> jobs("j", cl::Prefix, cl::init(0), cl::value_desc("N"), cl::cat(category), cl::desc("Kernels compiled at once (default: one per core)"));
+Opt<unsigned> jobs("j", cl::Prefix, cl::init(0), cl::value_desc("N"), cl::cat(category),
+                   cl::desc("Kernels compiled at once (default: one per core)"));
 } // namespace
 
 static Error unknown(StringRef argument, StringRef given, StringRef allowed) {
@@ -42,8 +57,8 @@ static Error unknown(StringRef argument, StringRef given, StringRef allowed) {
 }
 
 /// The given values, or the default; each must be in `allowed`.
-static Expected<std::vector<std::string>> choose(StringRef argument, const List &given, StringRef fallback,
-                                                 ArrayRef<StringRef> allowed) {
+static Expected<std::vector<std::string>> choose(StringRef argument, const List &given,
+                                                 StringRef fallback, ArrayRef<StringRef> allowed) {
   std::vector<std::string> values(given.begin(), given.end());
   if (values.empty())
     values.push_back(fallback.str());
@@ -120,7 +135,8 @@ static Error parseEmit(CompileOptions &options) {
 }
 
 /// --config=FILE is a response file: one argument per line or more.
-static void readArguments(int argc, char **argv, StringSaver &saver, SmallVectorImpl<const char *> &arguments) {
+static void readArguments(int argc, char **argv, StringSaver &saver,
+                          SmallVectorImpl<const char *> &arguments) {
   for (StringRef argument : ArrayRef(argv, argc)) {
     if (argument.consume_front("--config="))
       arguments.push_back(saver.save("@" + argument).data());
@@ -146,9 +162,11 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   cl::ExpansionContext expansion(allocator, cl::TokenizeGNUCommandLine);
   if (Error error = expansion.expandResponseFiles(arguments))
     return createStringError("--config: " + toString(std::move(error)));
-  const char *overview = "Compiles a linear-attention operator to GPU and CPU kernels, ahead of time.\n\n"
-                         "  dl-compile gdn.mlir -o gdn.dlk --target=sm_90a,cpu --dims=128x128 --set gate=precomputed\n\n"
-                         "--config=FILE reads more arguments from a file.\n";
+  const char *overview =
+      "Compiles a linear-attention operator to GPU and CPU kernels, ahead of time.\n\n"
+      "  dl-compile gdn.mlir -o gdn.dlk --target=sm_90a,cpu --dims=128x128 --set "
+      "gate=precomputed\n\n"
+      "--config=FILE reads more arguments from a file.\n";
   if (!cl::ParseCommandLineOptions(arguments.size(), arguments.data(), overview, &stream))
     return createStringError(StringRef(errors).split('\n').first);
 
@@ -169,17 +187,19 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
     std::vector<StringRef> allowed;
     std::vector<std::string> &values;
   };
-  for (const Choice &c : {Choice{"--kernels", kernels, "decode", {"decode"}, options.kinds},
-                          Choice{"--state-layout", stateLayout, "kv", {"kv", "vk"}, options.stateLayouts},
-                          Choice{"--state-type", stateType, "f32", {"f32", "bf16", "f16"}, options.stateTypes},
-                          Choice{"--io-type", ioType, "bf16", {"bf16", "f16", "f32"}, options.ioTypes}}) {
+  for (const Choice &c :
+       {Choice{"--kernels", kernels, "decode", {"decode"}, options.kinds},
+        Choice{"--state-layout", stateLayout, "kv", {"kv", "vk"}, options.stateLayouts},
+        Choice{"--state-type", stateType, "f32", {"f32", "bf16", "f16"}, options.stateTypes},
+        Choice{"--io-type", ioType, "bf16", {"bf16", "f16", "f32"}, options.ioTypes}}) {
     Expected<std::vector<std::string>> values = choose(c.argument, c.given, c.fallback, c.allowed);
     if (!values)
       return values.takeError();
     c.values = *values;
   }
   if (options.emit == Emit::Cubin && !package::findAssembler())
-    return createStringError("--emit=cubin: no ptxas found: set DL_PTXAS, or put the CUDA toolkit's bin directory on PATH");
+    return createStringError("--emit=cubin: no ptxas found: set DL_PTXAS, or put the CUDA "
+                             "toolkit's bin directory on PATH");
   return options;
 }
 
@@ -187,7 +207,9 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
                                                                  const package::Spec &spec) {
   std::vector<package::KernelRequest> requests;
   package::KernelRequest request = options.schedule;
-  auto names = [](ArrayRef<std::string> list) { return list.empty() ? std::string("none") : join(list, ", "); };
+  auto names = [](ArrayRef<std::string> list) {
+    return list.empty() ? std::string("none") : join(list, ", ");
+  };
   if (spec.operators.empty() && !spec.kernels.empty()) { // hand-written kernels, all of them
     request.kind = "tile";
     request.schedule = "none";
@@ -203,10 +225,12 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
   request.symbol = options.op;
   if (options.op.empty()) {
     if (spec.operators.size() != 1)
-      return createStringError("--op: expected the name of one operator in " + spec.path + " (" + names(spec.operators) + "), got none");
+      return createStringError("--op: expected the name of one operator in " + spec.path + " (" +
+                               names(spec.operators) + "), got none");
     request.symbol = spec.operators.front();
   } else if (!is_contained(spec.operators, options.op)) {
-    return unknown("--op", options.op, "an operator in " + spec.path + " (" + names(spec.operators) + ")");
+    return unknown("--op", options.op,
+                   "an operator in " + spec.path + " (" + names(spec.operators) + ")");
   }
   request.set = options.set;
   for (const std::string &kind : options.kinds)

@@ -28,7 +28,8 @@ struct CompileOptions {
   package::KernelRequest schedule; ///< only the schedule's own fields are set
 };
 
-/// Parses argv; prints help or version and exits if asked to. Errors are one line: argument, given, allowed.
+/// Parses argv; prints help or version and exits if asked to. Errors are one line: argument, given,
+/// allowed.
 llvm::Expected<CompileOptions> parseCommandLine(int argc, char **argv);
 
 /// Every kernel that the options ask of the spec.

@@ -50,7 +50,8 @@ int fail(const Twine &message) {
   return 1;
 }
 
-/// Compiles all jobs, with progress on standard error. Diagnostics of failed jobs follow in the order of the jobs.
+/// Compiles all jobs, with progress on standard error. Diagnostics of failed jobs follow in the
+/// order of the jobs.
 bool compileAll(const Spec &spec, std::vector<Job> &jobs, Stage stage, unsigned threads) {
   DefaultThreadPool pool(hardware_concurrency(threads));
   std::mutex mutex;
@@ -60,8 +61,8 @@ bool compileAll(const Spec &spec, std::vector<Job> &jobs, Stage stage, unsigned 
       if (auto kernel = compileKernel(spec, job.request, stage, job.diagnostics); succeeded(kernel))
         job.kernel = std::move(*kernel);
       std::lock_guard<std::mutex> lock(mutex);
-      errs() << formatv("[{0}/{1}] {2} {3}{4}\n", ++done, jobs.size(), job.request.name(), job.request.target->name,
-                        job.kernel ? "" : ": failed");
+      errs() << formatv("[{0}/{1}] {2} {3}{4}\n", ++done, jobs.size(), job.request.name(),
+                        job.request.target->name, job.kernel ? "" : ": failed");
     });
   pool.wait();
   bool ok = true;
@@ -93,18 +94,20 @@ void printTable(ArrayRef<Job> jobs, bool asJson) {
   size_t width = 6;
   for (const Job &job : jobs)
     width = std::max(width, job.kernel->name.size());
-  outs() << left_justify("kernel", width) << "  target   threads  registers  shared B  spills  seconds  (ptxas)\n";
+  outs() << left_justify("kernel", width)
+         << "  target   threads  registers  shared B  spills  seconds  (ptxas)\n";
   for (const Job &job : jobs) {
     const CompiledKernel &k = *job.kernel;
     outs() << left_justify(k.name, width)
-           << format("  %-8s %7d %10d %9d %7d %8.2f %9.2f\n", job.request.target->name.str().c_str(), int(k.threads),
-                     int(k.resources.registers), int(k.sharedBytes), int(k.resources.spillBytes), k.seconds,
-                     k.assemblerSeconds);
+           << format("  %-8s %7d %10d %9d %7d %8.2f %9.2f\n",
+                     job.request.target->name.str().c_str(), int(k.threads),
+                     int(k.resources.registers), int(k.sharedBytes), int(k.resources.spillBytes),
+                     k.seconds, k.assemblerSeconds);
   }
 }
 
-/// Adds a job's kernel; for GPU targets the machine code, and once per kernel name the PTX of the oldest target as what
-/// newer or unknown chips fall back on.
+/// Adds a job's kernel; for GPU targets the machine code, and once per kernel name the PTX of the
+/// oldest target as what newer or unknown chips fall back on.
 void addToPackage(Writer &writer, const Job &job, llvm::StringSet<> &fallbacks) {
   const CompiledKernel &kernel = *job.kernel;
   auto add = [&](StringRef format, const std::string &blob) {
@@ -117,7 +120,8 @@ void addToPackage(Writer &writer, const Job &job, llvm::StringSet<> &fallbacks) 
     return add("so", kernel.binary);
   if (!kernel.binary.empty())
     add("cubin", kernel.binary);
-  // PTX of an "a" target runs on that chip alone, so it is no fallback unless there is no machine code.
+  // PTX of an "a" target runs on that chip alone, so it is no fallback unless there is no machine
+  // code.
   bool portable = !job.request.target->name.ends_with("a");
   if (kernel.binary.empty() || (portable && fallbacks.insert(kernel.name).second))
     add("ptx", kernel.ptx);
@@ -167,10 +171,12 @@ Error writeStages(const CompileOptions &options, ArrayRef<Job> jobs) {
   if (jobs.size() == 1 && !sys::fs::is_directory(options.output))
     return writeFile(options.output, contentOf(jobs.front(), options.emit));
   if (std::error_code error = sys::fs::create_directories(options.output))
-    return createStringError(error, "-o: cannot create the directory '" + options.output + "': " + error.message());
+    return createStringError(error, "-o: cannot create the directory '" + options.output +
+                                        "': " + error.message());
   for (const Job &job : jobs) {
     SmallString<128> path(options.output);
-    sys::path::append(path, job.kernel->name + "." + job.request.target->name + "." + extensionOf(job, options.emit));
+    sys::path::append(path, job.kernel->name + "." + job.request.target->name + "." +
+                                extensionOf(job, options.emit));
     if (Error error = writeFile(path, contentOf(job, options.emit)))
       return error;
   }

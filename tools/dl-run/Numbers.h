@@ -33,7 +33,7 @@ inline uint16_t toFloat16(float value) {
     return sign | 0x7c00;
   int exponent = 0;
   std::frexp(magnitude, &exponent);
-  if (exponent < -13) // below 2^-14: subnormal, units of 2^-24
+  if (magnitude == 0 || exponent < -13) // below 2^-14: subnormal, units of 2^-24
     return static_cast<uint16_t>(sign | int(std::nearbyint(std::ldexp(magnitude, 24))));
   // 11 significant bits; a carry into the exponent comes out right.
   int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 11 - exponent)));

@@ -35,7 +35,8 @@ namespace dl::tile {
 /// Whether `type` is a statically shaped ranked tensor whose encoding is a register layout.
 bool isDistributed(mlir::Type type);
 
-/// The layout of a distributed tensor. Verified IR always has one; the error is for callers that build types.
+/// The layout of a distributed tensor. Verified IR always has one; the error is for callers that
+/// build types.
 llvm::Expected<layout::RegisterLayout> getLayout(mlir::RankedTensorType type);
 
 /// The type that remains of `type` when `axis` is reduced away (f32 scalar for rank 1).
@@ -43,19 +44,22 @@ mlir::Type sliceType(mlir::RankedTensorType type, int64_t axis);
 
 llvm::Expected<layout::SharedLayout> getLayout(SharedType type);
 
-/// The feature that a target must have to run `op` ("wgmma", as in compiler/Target); empty where every target does.
+/// The feature that a target must have to run `op` ("wgmma", as in compiler/Target); empty where
+/// every target does.
 llvm::StringRef requiredFeature(mlir::Operation *op);
 
 /// Where one argument of a kernel lives in its by-value parameter struct.
 struct ParameterSlot {
-  int64_t offset = 0;                     ///< pointer or scalar, bytes from the struct's start
-  llvm::SmallVector<int64_t, 4> strides;  ///< per memref dimension: byte offset of its int64 stride, -1 if static
+  int64_t offset = 0; ///< pointer or scalar, bytes from the struct's start
+  llvm::SmallVector<int64_t, 4>
+      strides; ///< per memref dimension: byte offset of its int64 stride, -1 if static
 };
 struct ParameterLayout {
   llvm::SmallVector<ParameterSlot> slots; ///< one per argument
   int64_t bytes = 0;
 };
-/// The struct all arguments travel in: in order, each at its natural alignment, size a multiple of 8.
+/// The struct all arguments travel in: in order, each at its natural alignment, size a multiple
+/// of 8.
 ParameterLayout getParameterLayout(mlir::TypeRange arguments);
 } // namespace dl::tile
 

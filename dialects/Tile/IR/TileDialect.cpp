@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Tile/IR/Tile.h"
 #include "compiler/Layout/Atoms.h"
+#include "dialects/Tile/IR/Tile.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -16,7 +16,8 @@ using namespace dl::tile;
 namespace layout = dl::layout;
 
 static ParseResult parseShape(AsmParser &parser, SmallVector<int64_t> &shape, Type &element) {
-  return failure(parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element));
+  return failure(parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+                 parser.parseType(element));
 }
 static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape, Type element) {
   for (int64_t size : shape)
@@ -31,7 +32,26 @@ static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape, Type elemen
 #define GET_TYPEDEF_CLASSES
 #include "dialects/Tile/IR/TileTypes.cpp.inc"
 
+namespace {
+/// Names layouts in printed IR, so that a type says #state instead of four lists of numbers.
+struct TileAsmInterface : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attribute, raw_ostream &stream) const override {
+    if (isa<BlockedAttr>(attribute))
+      stream << "blocked";
+    else if (isa<SliceAttr>(attribute))
+      stream << "slice";
+    else if (auto fragment = dyn_cast<FragmentAttr>(attribute))
+      stream << "fragment_" << fragment.getOperand();
+    else
+      return AliasResult::NoAlias;
+    return AliasResult::OverridableAlias;
+  }
+};
+} // namespace
+
 void TileDialect::initialize() {
+  addInterfaces<TileAsmInterface>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/Tile/IR/TileAttrs.cpp.inc"
@@ -65,7 +85,8 @@ static LogicalResult verifyEncodingOf(RegisterLayoutInterface attr, ArrayRef<int
   return report(emitError, made.takeError());
 }
 
-llvm::Expected<layout::RegisterLayout> BlockedAttr::getRegisterLayout(ArrayRef<int64_t> shape) const {
+llvm::Expected<layout::RegisterLayout>
+BlockedAttr::getRegisterLayout(ArrayRef<int64_t> shape) const {
   layout::BlockedParams params;
   params.perThread.assign(getPerThread().begin(), getPerThread().end());
   params.lanes.assign(getLanes().begin(), getLanes().end());
@@ -75,8 +96,9 @@ llvm::Expected<layout::RegisterLayout> BlockedAttr::getRegisterLayout(ArrayRef<i
   return layout::blocked(shape, params);
 }
 
-LogicalResult BlockedAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> perThread,
-                                  ArrayRef<int64_t> lanes, ArrayRef<int64_t> warps, ArrayRef<int64_t> order,
+LogicalResult BlockedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  ArrayRef<int64_t> perThread, ArrayRef<int64_t> lanes,
+                                  ArrayRef<int64_t> warps, ArrayRef<int64_t> order,
                                   int64_t numWarps) {
   layout::BlockedParams params;
   params.perThread.assign(perThread.begin(), perThread.end());
@@ -85,7 +107,8 @@ LogicalResult BlockedAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   params.order.assign(order.begin(), order.end());
   params.numWarps = numWarps;
   // A shape of ones exercises every check but the tensor's own.
-  return report(emitError, layout::blocked(SmallVector<int64_t>(perThread.size(), 1), params).takeError());
+  return report(emitError,
+                layout::blocked(SmallVector<int64_t>(perThread.size(), 1), params).takeError());
 }
 
 LogicalResult BlockedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
@@ -94,11 +117,12 @@ LogicalResult BlockedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
 }
 
 llvm::Expected<layout::RegisterLayout> SliceAttr::getRegisterLayout(ArrayRef<int64_t> shape) const {
-  // How often the parent repeats along the axis changes only registers that the slice drops: any size will do.
+  // How often the parent repeats along the axis changes only registers that the slice drops: any
+  // size will do.
   SmallVector<int64_t> parentShape(shape);
   if (getAxis() > static_cast<int64_t>(shape.size()))
-    return llvm::createStringError("slice axis %d does not exist in a parent of rank %d", int(getAxis()),
-                                   int(shape.size() + 1));
+    return llvm::createStringError("slice axis %d does not exist in a parent of rank %d",
+                                   int(getAxis()), int(shape.size() + 1));
   parentShape.insert(parentShape.begin() + getAxis(), 1);
   llvm::Expected<layout::RegisterLayout> parent =
       cast<RegisterLayoutInterface>(getParent()).getRegisterLayout(parentShape);
@@ -107,7 +131,8 @@ llvm::Expected<layout::RegisterLayout> SliceAttr::getRegisterLayout(ArrayRef<int
   return parent->slice(getAxis());
 }
 
-LogicalResult SliceAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t axis, Attribute parent) {
+LogicalResult SliceAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t axis,
+                                Attribute parent) {
   if (!isa_and_nonnull<RegisterLayoutInterface>(parent))
     return emitError() << "expected a register layout as parent of a slice, got " << parent;
   if (axis < 0)
@@ -127,7 +152,8 @@ static std::optional<layout::Operand> parseOperand(StringRef name) {
   return std::nullopt;
 }
 
-llvm::Expected<layout::RegisterLayout> FragmentAttr::getRegisterLayout(ArrayRef<int64_t> shape) const {
+llvm::Expected<layout::RegisterLayout>
+FragmentAttr::getRegisterLayout(ArrayRef<int64_t> shape) const {
   llvm::Expected<const layout::Instruction *> row = layout::findInstruction(getInstruction());
   if (!row)
     return row.takeError();
@@ -138,14 +164,16 @@ llvm::Expected<layout::RegisterLayout> FragmentAttr::getRegisterLayout(ArrayRef<
   return layout::atom(shape, **row, params);
 }
 
-LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef instruction,
-                                   StringRef operand, ArrayRef<int64_t> warps) {
+LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringRef instruction, StringRef operand,
+                                   ArrayRef<int64_t> warps) {
   if (llvm::Error error = layout::findInstruction(instruction).takeError())
     return report(emitError, std::move(error));
   if (!parseOperand(operand))
     return emitError() << "expected operand \"a\", \"b\" or \"c\", got \"" << operand << "\"";
   if (warps.size() != 2 || warps[0] <= 0 || warps[1] <= 0)
-    return emitError() << "expected two positive warp counts (along M and N), got [" << warps << "]";
+    return emitError() << "expected two positive warp counts (along M and N), got [" << warps
+                       << "]";
   return success();
 }
 
@@ -160,12 +188,13 @@ LogicalResult SwizzledAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape, Type element,
-                                 SwizzledAttr swizzled) {
+LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<int64_t> shape, Type element, SwizzledAttr swizzled) {
   if (!element.isIntOrFloat())
     return emitError() << "expected an integer or float element in shared memory, got " << element;
-  return report(emitError,
-                layout::shared(shape, element.getIntOrFloatBitWidth() / 8, swizzled.getBytes()).takeError());
+  return report(
+      emitError,
+      layout::shared(shape, element.getIntOrFloatBitWidth() / 8, swizzled.getBytes()).takeError());
 }
 
 //===----------------------------------------------------------------------===//
@@ -175,7 +204,8 @@ LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError, A
 namespace dl::tile {
 bool isDistributed(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.hasStaticShape() && isa_and_nonnull<RegisterLayoutInterface>(tensor.getEncoding());
+  return tensor && tensor.hasStaticShape() &&
+         isa_and_nonnull<RegisterLayoutInterface>(tensor.getEncoding());
 }
 
 llvm::Expected<layout::RegisterLayout> getLayout(RankedTensorType type) {

@@ -23,17 +23,17 @@ using namespace dl::tile;
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   auto build = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,
-                  function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(arguments, results);
-  };
-  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
-                                                  getFunctionTypeAttrName(result.name), build,
-                                                  getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+                  function_interface_impl::VariadicFlag,
+                  std::string &) { return builder.getFunctionType(arguments, results); };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), build,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
 }
 
 void KernelOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
-                                           getArgAttrsAttrName(), getResAttrsAttrName());
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
 }
 
 static bool isParameter(Type type) {
@@ -51,12 +51,15 @@ static bool isParameter(Type type) {
 LogicalResult KernelOp::verifyRegions() {
   for (auto [index, type] : llvm::enumerate(getArgumentTypes())) // C1
     if (!isParameter(type))
-      return emitOpError("C1: argument ") << index << ": expected a strided memref of f32, bf16, f16, i32 or i64, or an "
-                                                      "f32, i32 or i64 scalar, got "
-                                          << type;
+      return emitOpError("C1: argument ")
+             << index
+             << ": expected a strided memref of f32, bf16, f16, i32 or i64, or an "
+                "f32, i32 or i64 scalar, got "
+             << type;
   int64_t threads = getThreads(); // C2
   if (threads <= 0 || threads % 32 != 0 || threads > 1024)
-    return emitOpError("C2: expected threads to be a positive multiple of 32, at most 1024, got ") << threads;
+    return emitOpError("C2: expected threads to be a positive multiple of 32, at most 1024, got ")
+           << threads;
   WalkResult walk = getBody().walk([&](Operation *op) { // C3
     for (Type type : op->getResultTypes()) {
       if (!isDistributed(type))
@@ -88,34 +91,40 @@ LogicalResult SlotOp::verify() {
   return success();
 }
 
-static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange indices, ArrayRef<int64_t> axes,
-                                  std::optional<ArrayRef<bool>> inBounds, RankedTensorType tensor) {
+static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange indices,
+                                  ArrayRef<int64_t> axes, std::optional<ArrayRef<bool>> inBounds,
+                                  RankedTensorType tensor) {
   if (static_cast<int64_t>(indices.size()) != memory.getRank()) // C1
-    return op->emitOpError("C1: expected ") << memory.getRank() << " indices, got " << indices.size();
+    return op->emitOpError("C1: expected ")
+           << memory.getRank() << " indices, got " << indices.size();
   if (static_cast<int64_t>(axes.size()) != tensor.getRank())
     return op->emitOpError("C1: expected ") << tensor.getRank() << " axes, got " << axes.size();
   if (inBounds && inBounds->size() != axes.size())
-    return op->emitOpError("C1: expected ") << axes.size() << " in_bounds flags, got " << inBounds->size();
+    return op->emitOpError("C1: expected ")
+           << axes.size() << " in_bounds flags, got " << inBounds->size();
   llvm::SmallDenseSet<int64_t> seen;
   for (int64_t axis : axes) {
     if (axis < 0 || axis >= memory.getRank() || !seen.insert(axis).second)
-      return op->emitOpError("C1: expected distinct axes below ") << memory.getRank() << ", got " << axes;
+      return op->emitOpError("C1: expected distinct axes below ")
+             << memory.getRank() << ", got " << axes;
     if (memory.isDynamicDim(axis)) // C2
-      return op->emitOpError("C2: expected a static size in memref dimension ") << axis << ", got " << memory;
+      return op->emitOpError("C2: expected a static size in memref dimension ")
+             << axis << ", got " << memory;
   }
   if (memory.getElementType() != tensor.getElementType())
-    return op->emitOpError("C2: expected elements of ") << memory.getElementType() << ", got " << tensor;
+    return op->emitOpError("C2: expected elements of ")
+           << memory.getElementType() << ", got " << tensor;
   return success();
 }
 
 LogicalResult LoadOp::verify() {
-  return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(), getInBounds(),
-                      getResult().getType());
+  return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(),
+                      getInBounds(), getResult().getType());
 }
 
 LogicalResult StoreOp::verify() {
-  return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(), getInBounds(),
-                      getValue().getType());
+  return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(),
+                      getInBounds(), getValue().getType());
 }
 
 static LogicalResult verifyLocal(Operation *op, RankedTensorType tensor, SharedType buffer) {
@@ -124,8 +133,12 @@ static LogicalResult verifyLocal(Operation *op, RankedTensorType tensor, SharedT
            << tensor << " and " << buffer;
   return success();
 }
-LogicalResult LocalStoreOp::verify() { return verifyLocal(*this, getValue().getType(), getBuffer().getType()); }
-LogicalResult LocalLoadOp::verify() { return verifyLocal(*this, getResult().getType(), getBuffer().getType()); }
+LogicalResult LocalStoreOp::verify() {
+  return verifyLocal(*this, getValue().getType(), getBuffer().getType());
+}
+LogicalResult LocalLoadOp::verify() {
+  return verifyLocal(*this, getResult().getType(), getBuffer().getType());
+}
 
 //===----------------------------------------------------------------------===//
 // Cross-thread work
@@ -144,7 +157,8 @@ LogicalResult ExpandOp::verify() {
   if (axis < 0 || axis >= result.getRank() || result.getRank() < 2)
     return emitOpError("C1: expected an axis of ") << result << ", got " << axis;
   if (Type expected = sliceType(result, axis); getValue().getType() != expected)
-    return emitOpError("C1: expected an operand of ") << expected << ", got " << getValue().getType();
+    return emitOpError("C1: expected an operand of ")
+           << expected << ", got " << getValue().getType();
   return success();
 }
 
@@ -185,7 +199,8 @@ LogicalResult DotOp::verify() {
 LogicalResult ConvertOp::verify() {
   RankedTensorType from = getValue().getType(), to = getResult().getType();
   if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())
-    return emitOpError("expected operand and result of one shape and element type, got ") << from << " and " << to;
+    return emitOpError("expected operand and result of one shape and element type, got ")
+           << from << " and " << to;
   return success();
 }
 
@@ -206,9 +221,13 @@ static bool isElement(Type type, dl::layout::ElementKind kind) {
   return false;
 }
 
-/// C4: what a descriptor can address. Instructions read whole tiles: nothing masks B in shared memory.
-static LogicalResult verifyDescriptor(MmaOp op, SharedType b, const dl::layout::Instruction &row, int64_t warpsN) {
-  if (llvm::Error error = dl::layout::wgmmaDescriptor(llvm::cantFail(getLayout(b)), dl::layout::Major::K).takeError())
+/// C4: what a descriptor can address. Instructions read whole tiles: nothing masks B in shared
+/// memory.
+static LogicalResult verifyDescriptor(MmaOp op, SharedType b, const dl::layout::Instruction &row,
+                                      int64_t warpsN) {
+  if (llvm::Error error =
+          dl::layout::wgmmaDescriptor(llvm::cantFail(getLayout(b)), dl::layout::Major::K)
+              .takeError())
     return op.emitOpError("C4: ") << llvm::toString(std::move(error));
   if (b.getShape()[0] % (row.n * warpsN) != 0 || b.getShape()[1] % row.k != 0)
     return op.emitOpError("C4: expected b with a multiple of ")
@@ -216,9 +235,11 @@ static LogicalResult verifyDescriptor(MmaOp op, SharedType b, const dl::layout::
   return success();
 }
 
-static LogicalResult verifyFragments(MmaOp op, FragmentAttr a, FragmentAttr b, FragmentAttr c) { // C2
+static LogicalResult verifyFragments(MmaOp op, FragmentAttr a, FragmentAttr b,
+                                     FragmentAttr c) { // C2
   for (FragmentAttr factor : {a, b})
-    if (factor && (factor.getInstruction() != c.getInstruction() || factor.getWarps() != c.getWarps()))
+    if (factor &&
+        (factor.getInstruction() != c.getInstruction() || factor.getWarps() != c.getWarps()))
       return op.emitOpError("C2: expected one instruction row and one split over warps, got ")
              << factor << " and " << c;
   return success();
@@ -236,21 +257,23 @@ LogicalResult MmaOp::verify() {
     return emitOpError("C2: expected fragment \"b\", got ") << tensor;
   if (failed(verifyFragments(*this, fa, fb, fc)))
     return failure();
-  const dl::layout::Instruction *row = llvm::cantFail(dl::layout::findInstruction(fc.getInstruction()));
+  const dl::layout::Instruction *row =
+      llvm::cantFail(dl::layout::findInstruction(fc.getInstruction()));
   if (row->b.inRegisters() != static_cast<bool>(tensor))
     return emitOpError("C2: expected b in ")
            << (row->b.inRegisters() ? "registers" : "shared memory") << " for " << row->name;
   ArrayRef<int64_t> bs = shared ? shared.getShape() : tensor.getShape();
-  if (bs.size() != 2 || a.getDimSize(0) != c.getDimSize(0) || bs[shared ? 1 : 0] != a.getDimSize(1) ||
-      bs[shared ? 0 : 1] != c.getDimSize(1)) // C1
-    return emitOpError("C1: expected M x K, ") << (shared ? "N x K" : "K x N") << " and M x N, got " << a << ", "
-                                               << getB().getType() << " and " << c;
+  if (bs.size() != 2 || a.getDimSize(0) != c.getDimSize(0) ||
+      bs[shared ? 1 : 0] != a.getDimSize(1) || bs[shared ? 0 : 1] != c.getDimSize(1)) // C1
+    return emitOpError("C1: expected M x K, ") << (shared ? "N x K" : "K x N") << " and M x N, got "
+                                               << a << ", " << getB().getType() << " and " << c;
   Type be = shared ? shared.getElementType() : tensor.getElementType();
   if (!isElement(a.getElementType(), row->input) || !isElement(be, row->input) ||
       !isElement(c.getElementType(), row->accumulator)) // C3
     return emitOpError("C3: expected inputs of ")
-           << dl::layout::stringify(row->input) << " and accumulators of " << dl::layout::stringify(row->accumulator)
-           << ", got " << a.getElementType() << ", " << be << " and " << c.getElementType();
+           << dl::layout::stringify(row->input) << " and accumulators of "
+           << dl::layout::stringify(row->accumulator) << ", got " << a.getElementType() << ", "
+           << be << " and " << c.getElementType();
   return shared ? verifyDescriptor(*this, shared, *row, fc.getWarps()[1]) : success();
 }
 

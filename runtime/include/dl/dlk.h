@@ -212,8 +212,8 @@ typedef struct dlk_size {
 
 /* Whether the kernel runs on the device and with the sizes (none: the device alone is asked about).
  * Returns DLK_OK; DLK_UNSUPPORTED; DLK_INVALID_ARGUMENT for sizes that are unknown, repeated or not
- * positive; DLK_DEVICE_ERROR if there is no such device. `reason` (may be NULL) gets the message, cut
- * to reason_bytes. Loads nothing. */
+ * positive; DLK_DEVICE_ERROR if there is no such device. `reason` (may be NULL) gets the message,
+ * cut to reason_bytes. Loads nothing. */
 DLK_API dlk_status dlk_supported(const dlk_kernel *kernel, dlk_device device, const dlk_size *sizes,
                                  int32_t num_sizes, char *reason, size_t reason_bytes);
 

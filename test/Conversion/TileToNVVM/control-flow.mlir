@@ -140,3 +140,74 @@ tile.kernel @barriers() attributes {threads = 128 : i64} {
   tile.barrier async_proxy
   tile.return
 }
+
+// An inner loop may run once for each iteration of the outer one: then its exchange follows itself, and only a barrier of the
+// outer loop is in between.
+
+// CHECK-LABEL: llvm.func @nested
+// CHECK: scf.for %[[T:.*]] = %[[LOW:.*]] to
+// CHECK: arith.cmpi ne, %[[T]], %[[LOW]] : i64
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: nvvm.barrier
+// CHECK: scf.for %[[I:.*]] = %[[START:.*]] to
+// CHECK-NEXT: arith.cmpi ne, %[[I]], %[[START]] : i64
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: nvvm.barrier
+// CHECK: llvm.store {{.*}}, !llvm.ptr<3>
+// CHECK: nvvm.barrier
+// CHECK-NOT: nvvm.barrier
+// CHECK: llvm.return
+tile.kernel @nested(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", tile.role = "output", tile.shape = ["B", 128], tile.access = "w"},
+                    %count: i32 {tile.name = "count", tile.role = "scalar", tile.default = 4 : i64}) attributes {threads = 128 : i64, grid = ["B", 1, 1]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.index_cast %count : i32 to index
+  %zero = arith.constant 0.0 : f32
+  %block = gpu.block_id x
+  %v = tile.load %x[%block, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #spread>
+  %sum = scf.for %t = %c0 to %n step %c1 iter_args(%a = %zero) -> (f32) {
+    %b = scf.for %i = %c0 to %c1 step %c1 iter_args(%c = %a) -> (f32) {
+      %s = tile.reduce %v axis 0 : tensor<128xf32, #spread> -> f32
+      %d = arith.addf %c, %s : f32
+      scf.yield %d : f32
+    }
+    scf.yield %b : f32
+  }
+  %w = tile.splat %sum : f32 -> tensor<128xf32, #spread>
+  tile.store %w, %x[%block, %c0] axes [1] in_bounds [true] : tensor<128xf32, #spread>, memref<?x128xf32, strided<[?, 1]>>
+  tile.return
+}
+
+// An exchange on each side of a branch: an iteration passes one barrier, not two.
+
+// CHECK-LABEL: llvm.func @sides
+// CHECK: scf.for %[[T:.*]] = %[[LOW:.*]] to
+// CHECK: arith.cmpi ne, %[[T]], %[[LOW]] : i64
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: nvvm.barrier
+tile.kernel @sides(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", tile.role = "output", tile.shape = ["B", 128], tile.access = "w"},
+                   %count: i32 {tile.name = "count", tile.role = "scalar", tile.default = 4 : i64}) attributes {threads = 128 : i64, grid = ["B", 1, 1]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %n = arith.index_cast %count : i32 to index
+  %zero = arith.constant 0.0 : f32
+  %block = gpu.block_id x
+  %v = tile.load %x[%block, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #spread>
+  %sum = scf.for %t = %c0 to %n step %c1 iter_args(%a = %zero) -> (f32) {
+    %few = arith.cmpi ult, %t, %c9 : index
+    %b = scf.if %few -> (f32) {
+      %s = tile.reduce %v axis 0 : tensor<128xf32, #spread> -> f32
+      scf.yield %s : f32
+    } else {
+      %q = arith.mulf %v, %v : tensor<128xf32, #spread>
+      %s = tile.reduce %q axis 0 : tensor<128xf32, #spread> -> f32
+      scf.yield %s : f32
+    }
+    %d = arith.addf %a, %b : f32
+    scf.yield %d : f32
+  }
+  %w = tile.splat %sum : f32 -> tensor<128xf32, #spread>
+  tile.store %w, %x[%block, %c0] axes [1] in_bounds [true] : tensor<128xf32, #spread>, memref<?x128xf32, strided<[?, 1]>>
+  tile.return
+}

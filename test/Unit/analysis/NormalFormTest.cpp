@@ -140,6 +140,7 @@ TEST(Coefficients, SumsAndProducts) {
                    "%o = arith.mulf %bs, %n : !value\n"),
             "-1 b read0");
   EXPECT_EQ(formOf("%o = math.fma %r, %w, %v : !value\n"), "w read0 + v");
+  EXPECT_EQ(formOf("%o = math.fma %v, %w, %r : !value\n"), "read0 + v w");
   EXPECT_EQ(formOf("%x = arith.subf %v, %r : !value\n"
                    "%o = arith.divf %x, %bs : !value\n"),
             "-1 1/b read0 + 1/b v");
@@ -160,7 +161,7 @@ TEST(Coefficients, EqualProductsAreMerged) {
                    "%t = arith.mulf %z, %bs : !value\n"
                    "%s = arith.addf %y, %t : !value\n"
                    "%o = arith.addf %s, %z : !value\n"),
-            "2 b c read0 + c read0");
+            "2 c b read0 + c read0");
 }
 
 TEST(Coefficients, CancelledReadsVanish) {
