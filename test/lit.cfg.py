@@ -1,5 +1,6 @@
 # Configuration of the lit suite. Tests name the thing they test; negatives lie in *invalid.mlir.
 import os
+import sys
 
 import lit.formats
 
@@ -20,6 +21,8 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):  # lit drops the caller's environ
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
+config.substitutions.append(("%python", sys.executable))
+config.substitutions.append(("%clang", config.clang))
 config.substitutions.append(("%examples", os.path.join(config.dl_source_dir, "examples")))
 config.substitutions.append(("%specs", os.path.join(config.test_source_root, "specs")))
 if config.ptxas:

@@ -103,7 +103,8 @@ Expected<Assembled> dl::package::assemble(StringRef ptx, StringRef chip) {
   if (!text)
     return text.takeError();
   if (status != 0)
-    return createStringError("ptxas failed for " + chip.str() + ": " +
+    return createStringError("ptxas failed for " + chip.str() + ": status " +
+                             std::to_string(status) + " " +
                              (message.empty() ? StringRef(*text).trim().str() : message));
   Expected<Resources> resources = parseAssemblerOutput(*text);
   if (!resources)

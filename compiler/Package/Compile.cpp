@@ -16,6 +16,8 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/Analysis/Explain.h"
+#include "passes/LinAttn/Passes.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/NVVM/EmitPTX.h"
 #include "passes/TileToCPU/Passes.h"
@@ -36,6 +38,7 @@ public:
   Session(const Spec &spec, std::string &diagnostics)
       : context(makeRegistry(), MLIRContext::Threading::DISABLED), sink(diagnostics),
         handler(sources, &context, sink) {
+    context.printOpOnDiagnostic(false); // the line of the spec says more, and is one line
     sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(spec.text, spec.path),
                                llvm::SMLoc());
     module = parseSourceFile<ModuleOp>(sources, &context);
@@ -296,6 +299,11 @@ FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) 
     return failure();
   }
   Spec spec{path.str(), (*buffer)->getBuffer().str(), {}, {}};
+  // To MLIR's lexer a zero byte is the end of the file.
+  if (StringRef(spec.text).contains('\0') || !llvm::json::isUTF8(spec.text)) {
+    diagnostics = ("cannot read '" + path + "': expected MLIR text in UTF-8").str();
+    return failure();
+  }
   Session session(spec, diagnostics);
   if (!session.module)
     return failure();
@@ -306,30 +314,64 @@ FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) 
   return spec;
 }
 
-FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request,
-                                             std::string &diagnostics) {
-  Session session(spec, diagnostics);
+llvm::Error dl::package::checkSettings(const Spec &spec, const KernelRequest &request) {
+  std::string unused, message;
+  Session session(spec, unused);
+  ScopedDiagnosticHandler handler(&session.context, [&](Diagnostic &diagnostic) {
+    if (message.empty())
+      message = diagnostic.str();
+    return success();
+  });
+  for (auto op : session.module->getOps<linattn::OperatorOp>())
+    if (op.getSymName() == request.symbol && failed(linattn::parseSettings(op, request.set)))
+      return llvm::createStringError(message);
+  return llvm::Error::success();
+}
+
+/// The requested operator with options set and ops expanded.
+static FailureOr<linattn::OperatorOp> prepare(Session &session, const KernelRequest &request) {
   PrepareOptions options;
   options.set = ArrayRef<std::string>(request.set);
   if (failed(session.isolate(request.symbol)) ||
       failed(session.run<PrepareOptions>(buildPreparePipeline, options)))
     return failure();
-  auto op = *session.module->getOps<linattn::OperatorOp>().begin();
+  return *session.module->getOps<linattn::OperatorOp>().begin();
+}
+
+FailureOr<std::string> dl::package::explainSpec(const Spec &spec, const KernelRequest &request,
+                                                std::string &diagnostics) {
+  Session session(spec, diagnostics);
+  FailureOr<linattn::OperatorOp> op = prepare(session, request);
+  if (failed(op))
+    return failure();
+  std::string text = analysis::explain(*op);
+  if (text.empty())
+    return failure();
+  return text;
+}
+
+FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request,
+                                             std::string &diagnostics) {
+  Session session(spec, diagnostics);
+  FailureOr<linattn::OperatorOp> prepared = prepare(session, request);
+  if (failed(prepared))
+    return failure();
+  linattn::OperatorOp op = *prepared;
   FailureOr<llvm::json::Object> reference = emitReference(op, request.keyDim);
   if (failed(reference))
     return failure();
-  Prepared prepared{print(op), std::move(*reference), {}};
+  Prepared result{print(op), std::move(*reference), {}};
   if (DictionaryAttr settings = op.getSettingsAttr())
     for (NamedAttribute setting : settings) {
       Attribute value = setting.getValue();
       if (auto flag = dyn_cast<BoolAttr>(value))
-        prepared.options[setting.getName().str()] = flag.getValue();
+        result.options[setting.getName().str()] = flag.getValue();
       else if (auto number = dyn_cast<FloatAttr>(value))
-        prepared.options[setting.getName().str()] = number.getValueAsDouble();
+        result.options[setting.getName().str()] = number.getValueAsDouble();
       else if (auto text = dyn_cast<StringAttr>(value))
-        prepared.options[setting.getName().str()] = text.getValue().str();
+        result.options[setting.getName().str()] = text.getValue().str();
     }
-  return prepared;
+  return result;
 }
 
 static FailureOr<CompiledKernel> compileOnce(const Spec &spec, const KernelRequest &request,

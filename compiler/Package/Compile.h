@@ -12,6 +12,7 @@
 #include "compiler/Target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
 #include <string>
 #include <vector>
@@ -57,6 +58,9 @@ struct Spec {
 /// Parses and verifies. On failure `diagnostics` says why.
 mlir::FailureOr<Spec> readSpec(llvm::StringRef path, std::string &diagnostics);
 
+/// Whether the operator has the options that the request sets. Errors are one line.
+llvm::Error checkSettings(const Spec &spec, const KernelRequest &request);
+
 /// The operator with options set, as MLIR text and as reference graph.
 struct Prepared {
   std::string text;
@@ -64,6 +68,10 @@ struct Prepared {
 };
 mlir::FailureOr<Prepared> prepareSpec(const Spec &spec, const KernelRequest &request,
                                       std::string &diagnostics);
+
+/// The operator with options set as formulas, with the class of its step and the legal schedules.
+mlir::FailureOr<std::string> explainSpec(const Spec &spec, const KernelRequest &request,
+                                         std::string &diagnostics);
 
 /// Compiles one kernel; thread-safe. A kernel that spills is compiled again for fewer resident
 /// blocks; one that still spills is an error.

@@ -7,6 +7,7 @@
 
 #include "compiler/Package/HostObject.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "passes/NVVM/EmitPTX.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -34,6 +35,7 @@ static std::unique_ptr<llvm::TargetMachine> makeHostMachine(std::string &error) 
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    dl::disableLoopStrengthReduction();
     return true;
   }();
   (void)once;
@@ -70,10 +72,10 @@ emitModule(ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine &mac
   return result;
 }
 
-/// Any ELF linker will do: $DL_LD, or the first of the usual names on PATH.
+/// Any ELF linker will do: $DL_LD (empty: none), or the first of the usual names on PATH.
 static std::optional<std::string> findLinker() {
   if (std::optional<std::string> given = llvm::sys::Process::GetEnv("DL_LD"))
-    return given;
+    return given->empty() ? std::nullopt : given;
   for (const char *name : {"ld.lld-22", "ld.lld", "ld"})
     if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(name))
       return *found;
@@ -98,14 +100,17 @@ static FailureOr<std::string> linkShared(ModuleOp module, StringRef object) {
   }
   StringRef arguments[] = {*linker, "-shared", "--build-id=none", "-s", input, "-o", output};
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
-  int status =
-      llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects, /*SecondsToWait=*/120);
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects,
+                                         /*SecondsToWait=*/120, 0, &message);
   auto read = [](StringRef path) {
     auto buffer = llvm::MemoryBuffer::getFile(path);
     return buffer ? (*buffer)->getBuffer().str() : std::string();
   };
   if (status != 0)
-    return module.emitError("linking the host object failed: ") << *linker << ": " << read(log);
+    return module.emitError("linking the host object failed: ")
+           << *linker << ": "
+           << (message.empty() ? "status " + std::to_string(status) + " " + read(log) : message);
   return read(output);
 }
 

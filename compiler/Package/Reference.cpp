@@ -121,6 +121,9 @@ LogicalResult GraphWriter::writeOp(Operation &operation) {
       return operation.emitOpError("has no form in the reference evaluator");
     node["op"] = name;
     node["args"] = indices(operation.getOperands());
+    if (auto decay = dyn_cast<linattn::DecayOp>(operation))
+      if (std::optional<double> bound = decay.getBoundValue())
+        node["bound"] = *bound;
   }
   append(operation.getResult(0), std::move(node));
   return success();

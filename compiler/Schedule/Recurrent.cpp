@@ -18,13 +18,11 @@ constexpr int64_t kMaxWarps = 32;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Registers a thread needs beside its part of the state: operands of the reads and the update,
-/// addresses, sums.
-constexpr int64_t kWorkingRegisters = 30;
-
-int64_t residentBlocks(const RecurrentProblem &problem, int64_t threads, int64_t stateRegisters) {
-  int64_t perThread = ceilDiv(stateRegisters + kWorkingRegisters, 8) * 8;
-  return std::max<int64_t>(1, problem.registersPerSM / (threads * perThread));
+/// Just enough blocks that kBytesInFlight of state are on their way. More measured slower:
+/// registers that the assembler can schedule with are worth more than further warps.
+int64_t residentBlocks(const RecurrentProblem &problem, int64_t valueTile) {
+  int64_t bytes = problem.keyDim * valueTile * static_cast<int64_t>(sizeof(float));
+  return ceilDiv(kBytesInFlight, bytes);
 }
 
 /// Lanes that share the sum over K: the other 8 read a full line of fp32. With 8 or 16 a warp's row
@@ -73,7 +71,7 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
                 {keyWarps, valueWarps},
                 {1, 0},
                 plan.warps};
-  plan.minBlocks = residentBlocks(problem, plan.warps * 32, keyPerThread * kVectorElements);
+  plan.minBlocks = residentBlocks(problem, plan.valueTile);
 
   // Every warp computes the key vectors for itself: no barrier, and the copies cost less than one.
   int64_t vector = kVectorElements;
@@ -110,8 +108,7 @@ llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
   plan.valueTile = tile;
   plan.state = {
       {kVectorElements, tile / rows}, {keyLanes, valueLanes}, {1, plan.warps}, {0, 1}, plan.warps};
-  plan.minBlocks =
-      residentBlocks(problem, plan.warps * 32, kVectorElements * keyRepeats * tile / rows);
+  plan.minBlocks = residentBlocks(problem, tile);
   plan.keyIsSlice = true;
   return plan;
 }

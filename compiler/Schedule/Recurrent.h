@@ -34,7 +34,6 @@ struct RecurrentProblem {
   int64_t stateBytes = 4; ///< per element in memory
   /// False if a token's step sums along V: then one block must hold all of V.
   bool canSplitValue = true;
-  int64_t registersPerSM = 65536;
 };
 
 struct RecurrentPlan {

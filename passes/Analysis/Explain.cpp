@@ -49,13 +49,14 @@ private:
   /// argument.
   std::string define(Value value, StringRef letter, StringRef note = "");
 
-  Formula apply(StepOpInterface event, Formula before);
+  Formula apply(StepOpInterface event, const Formula &before);
   Formula stateFormula(Value state);
   std::string keyFormula(Value key, ArrayRef<DecayOp> decays = {});
   std::string writtenFormula(WriteOp write);
 
   void explainDecay(DecayOp decay);
   void explainRead(ReadOp read);
+  void explainWrite(WriteOp write);
   void nameBetween(Value state, unsigned stateNumber);
   void explainStates();
   void explainOutputs();
@@ -125,7 +126,7 @@ std::string Explainer::define(Value value, StringRef letter, StringRef note) {
 // States
 //===----------------------------------------------------------------------===//
 
-Formula Explainer::apply(StepOpInterface event, Formula before) {
+Formula Explainer::apply(StepOpInterface event, const Formula &before) {
   if (auto write = dyn_cast<WriteOp>(*event))
     return {before.text + " + " + keyFormula(write.getKey()) + " " + writtenFormula(write) + "^T",
             Formula::Sum};
@@ -238,6 +239,11 @@ void Explainer::explainRead(ReadOp op) {
   formulas.setName(op.getResult(), name);
 }
 
+void Explainer::explainWrite(WriteOp write) {
+  keyFormula(write.getKey());
+  writtenFormula(write);
+}
+
 void Explainer::explainStates() {
   for (auto [index, state] : llvm::enumerate(analysis.states)) {
     std::string name = stateName(index);
@@ -325,6 +331,8 @@ std::string Explainer::run() {
       explainDecay(decay);
     else if (auto read = dyn_cast<ReadOp>(inner))
       explainRead(read);
+    else if (auto write = dyn_cast<WriteOp>(inner); write && writeNumbers.contains(write))
+      explainWrite(write);
   }
   explainStates();
   explainOutputs();

@@ -20,7 +20,8 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
     2. one pass over the state tile for all reads whose query does not depend on another read:
        (x e^G)^T S0, where G sums the decays before the read;
     3. earlier writes of the same token, added as (x . a e^G) b;
-    4. the new state e^G S0 + sum of (a e^G) b^T.
+    4. outputs are stored;
+    5. the new state e^G S0 + sum of (a e^G) b^T.
 
     So the state is read once and written once, and the sum over K is one fixed tree. Decays may lie along any axis; steps
     that are not affine in the state are legal too, since each read's result is used as it is.

@@ -117,9 +117,6 @@ void RecurrentKernel::emitPlacement() {
     Value tile = arith::RemUIOp::create(builder, loc, x, index(tiles));
     firstColumn = arith::MulIOp::create(builder, loc, tile, index(plan.valueTile));
   }
-  keyHead = valueHead;
-  if (where.headRatio)
-    keyHead = arith::DivUIOp::create(builder, loc, valueHead, toIndex(argument(*where.headRatio)));
 }
 
 Value RecurrentKernel::emitActive(Value source, Value destination) {
@@ -208,6 +205,10 @@ LogicalResult RecurrentKernel::emitTokens(Value source, Value destination) {
     states.push_back(
         toF32(tile::LoadOp::create(builder, loc, layouts.matrix(types.state), argument(i),
                                    stateIndices(source), axes, inBounds)));
+  // A division: not before the state's loads are on their way.
+  keyHead = valueHead;
+  if (where.headRatio)
+    keyHead = arith::DivUIOp::create(builder, loc, valueHead, toIndex(argument(*where.headRatio)));
   IRMapping params;
   for (auto [param, i] : llvm::zip(op.getParams(), where.params))
     params.map(param, linattn::axisOf(param.getType())
@@ -224,12 +225,11 @@ LogicalResult RecurrentKernel::emitTokens(Value source, Value destination) {
       emitter.bind(param, params.lookup(param));
     for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
       emitter.bind(input, load(argument(i), {row, token, head(input.getType())}, input.getType()));
-    FailureOr<StepEmitter::Result> step = emitter.emit(loop.getRegionIterArgs());
-    if (failed(step))
+    auto store = [&](unsigned i, Value output) { storeOutput(i, token, output); };
+    FailureOr<SmallVector<Value>> next = emitter.emit(loop.getRegionIterArgs(), store);
+    if (failed(next))
       return failure();
-    for (auto [i, output] : llvm::enumerate(step->outputs))
-      storeOutput(i, token, output);
-    scf::YieldOp::create(builder, loc, step->states);
+    scf::YieldOp::create(builder, loc, *next);
   }
   for (auto [i, state] : llvm::zip(where.stateOut, loop.getResults()))
     tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(i),

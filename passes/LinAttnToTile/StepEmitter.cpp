@@ -270,7 +270,8 @@ Value StepEmitter::newState(Value state) {
   return result;
 }
 
-FailureOr<StepEmitter::Result> StepEmitter::emit(ValueRange states) {
+FailureOr<SmallVector<Value>> StepEmitter::emit(ValueRange states,
+                                                llvm::function_ref<void(unsigned, Value)> store) {
   base = states;
   classify();
   auto body = op.getBodyRegion().front().without_terminator();
@@ -303,10 +304,10 @@ FailureOr<StepEmitter::Result> StepEmitter::emit(ValueRange states) {
     else if (afterRead.contains(operation.getResult(0)) && failed(emitLocal(&operation)))
       return failure();
   }
-  Result result;
-  for (Value output : op.getYieldedOutputs())
-    result.outputs.push_back(placed.lookup(output));
+  for (auto [i, output] : llvm::enumerate(op.getYieldedOutputs()))
+    store(i, placed.lookup(output));
+  SmallVector<Value> result;
   for (Value state : op.getYieldedStates())
-    result.states.push_back(newState(state));
+    result.push_back(newState(state));
   return result;
 }

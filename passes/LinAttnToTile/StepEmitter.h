@@ -39,12 +39,12 @@ public:
   /// Binds an operator's argument (not a state) to its value in the block.
   void bind(mlir::BlockArgument argument, mlir::Value value) { placed.map(argument, value); }
 
-  struct Result {
-    llvm::SmallVector<mlir::Value> outputs, states;
-  };
-  /// `states`: the tile of each state before the token. Fails, with a diagnostic at the op, on
-  /// maths that has no place in a block.
-  mlir::FailureOr<Result> emit(mlir::ValueRange states);
+  /// `states`: the tile of each state before the token; the result: after it. Each output is handed
+  /// to `store` as soon as it is known, before the new states are computed, so that what they need
+  /// of registers does not add up. Fails, with a diagnostic at the op, on maths that has no place
+  /// in a block.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+  emit(mlir::ValueRange states, llvm::function_ref<void(unsigned, mlir::Value)> store);
 
 private:
   /// What happened to a state since the token began: decays and writes in order.

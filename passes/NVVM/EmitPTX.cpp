@@ -57,10 +57,14 @@ static void annotateInlineAssembly(llvm::Module &module) {
 
 /// The code generator's own loop-strength reduction has no other switch than its command-line
 /// option.
-static void disableLoopStrengthReduction() {
-  auto &options = llvm::cl::getRegisteredOptions();
-  if (auto found = options.find("disable-lsr"); found != options.end())
-    static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
+void dl::disableLoopStrengthReduction() {
+  static const bool once = [] {
+    auto &options = llvm::cl::getRegisteredOptions();
+    if (auto found = options.find("disable-lsr"); found != options.end())
+      static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
+    return true;
+  }();
+  (void)once;
 }
 
 static std::unique_ptr<llvm::TargetMachine> makeMachine(const dl::PTXOptions &options,
@@ -70,7 +74,7 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const dl::PTXOptions &op
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    disableLoopStrengthReduction();
+    dl::disableLoopStrengthReduction();
     return true;
   }();
   (void)once;

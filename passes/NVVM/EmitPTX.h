@@ -23,6 +23,11 @@ struct PTXOptions {
   llvm::StringRef features; ///< -mattr: "+ptx80"
 };
 
+/// Code generation without loop-strength reduction. LLVM has one switch for the whole process:
+/// whoever makes a target machine, for a GPU or the host, calls this first, or the code would
+/// depend on which of them came first.
+void disableLoopStrengthReduction();
+
 /// LLVM IR of the module (LLVM and NVVM dialects only), optimised for the chip. Diagnostics go to
 /// the module.
 mlir::FailureOr<std::unique_ptr<llvm::Module>> emitNVPTXModule(mlir::gpu::GPUModuleOp module,

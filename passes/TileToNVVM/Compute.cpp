@@ -92,12 +92,15 @@ LogicalResult KernelLowering::lowerElementwise(Operation *op) {
     registers[result] = Registers(count, value);
     return success();
   }
+  SmallVector<Registers> sources;
+  for (Value operand : op->getOperands())
+    sources.push_back(isDistributed(operand.getType()) ? distributed(operand)
+                                                       : Registers(count, scalar(operand)));
   Registers values;
   for (int64_t reg = 0; reg < count; ++reg) {
     SmallVector<Value> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(isDistributed(operand.getType()) ? distributed(operand)[reg]
-                                                          : scalar(operand));
+    for (const Registers &source : sources)
+      operands.push_back(source[reg]);
     FailureOr<Value> value = cloneScalar(op, operands);
     if (failed(value))
       return failure();
@@ -207,7 +210,7 @@ LogicalResult KernelLowering::lowerReduce(ReduceOp op) {
   Value base = layout.isPadded(axis) ? threadBase(layout, axis) : Value();
   SmallVector<Registers> sums;
   for (Value operand : op.getValues()) {
-    const Registers &values = distributed(operand);
+    Registers values = distributed(operand);
     Registers result;
     for (ArrayRef<int64_t> group : layout.reductionGroups(axis)) {
       Value sum;
@@ -238,10 +241,10 @@ LogicalResult KernelLowering::lowerDot(DotOp op) {
   SmallVector<int64_t> inVector = layout.sliceRegisters(1 - axis);
   Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
   Value base = layout.isPadded(axis) ? threadBase(layout, axis) : Value();
-  const Registers &matrix = distributed(op.getMatrix());
+  Registers matrix = distributed(op.getMatrix());
   SmallVector<Registers> sums;
   for (Value operand : op.getVectors()) {
-    const Registers &vector = distributed(operand);
+    Registers vector = distributed(operand);
     Registers result;
     for (ArrayRef<int64_t> group : layout.reductionGroups(axis)) {
       Value sum = zero;
@@ -295,48 +298,31 @@ static bool staysInWarp(const layout::RegisterLayout &from, const layout::Regist
   return true;
 }
 
-LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
-  layout::RegisterLayout from = llvm::cantFail(getLayout(op.getValue().getType()));
-  layout::RegisterLayout to = llvm::cantFail(getLayout(op.getResult().getType()));
-  auto sameDigits = [&](layout::Source source) {
-    return from.digitsOf(source) == to.digitsOf(source);
-  };
-  if (sameDigits(layout::Source::Thread) && sameDigits(layout::Source::Register)) {
-    Registers same = distributed(op.getValue()); // a copy: the map may grow
-    registers[op.getResult()] = std::move(same);
-    return success();
+/// Where the elements of a conversion lie in shared memory: row-major, with room for the padding
+/// of both layouts, so that nothing needs a mask.
+struct KernelLowering::Exchange {
+  SmallVector<int64_t> pitch;
+  int64_t elements = 1, bytes = 1, region = 0;
+  bool inWarp = false; ///< each warp has a copy of its own
+
+  Exchange(const layout::RegisterLayout &from, const layout::RegisterLayout &to, Type element)
+      : pitch(from.rank(), 1), bytes(element.getIntOrFloatBitWidth() / 8),
+        inWarp(staysInWarp(from, to)) {
+    for (unsigned axis = from.rank(); axis-- > 0;) {
+      pitch[axis] = elements;
+      elements *= std::max(from.covered(axis), to.covered(axis));
+    }
   }
-  Type element = op.getResult().getType().getElementType();
-  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
-  unsigned rank = from.rank(), last = rank - 1;
-  SmallVector<int64_t> pitch(rank, 1); // covers the padding of both, so nothing needs a mask
-  for (unsigned axis = last; axis > 0; --axis)
-    pitch[axis - 1] = pitch[axis] * std::max(from.covered(axis), to.covered(axis));
-  int64_t elements = pitch[0] * std::max(from.covered(0), to.covered(0));
-  bool inWarp = staysInWarp(from, to);
-  int64_t warps = kernel.getThreads() / layout::kWarpSize;
-  int64_t region = allocateShared((inWarp ? warps : 1) * elements * bytes);
-  auto place = [&](const layout::RegisterLayout &layout) {
-    Value base = i32(0);
-    for (unsigned axis = 0; axis < rank; ++axis)
-      base = arith::AddIOp::create(
-          builder, loc, base,
-          arith::MulIOp::create(builder, loc, threadBase(layout, axis), i32(pitch[axis])));
-    if (inWarp)
-      base = arith::AddIOp::create(builder, loc, base,
-                                   arith::MulIOp::create(builder, loc,
-                                                         threadDigit(layout::kWarpSize, warps),
-                                                         i32(elements)));
-    return gep(sharedPointer(region), toI64(arith::MulIOp::create(builder, loc, base, i32(bytes))));
-  };
-  auto offsetOf = [&](const layout::RegisterLayout &layout, int64_t reg) {
+  /// Byte offset of a register's element from the thread's first.
+  int64_t offsetOf(const layout::RegisterLayout &layout, int64_t reg) const {
     int64_t offset = 0;
     for (auto [axis, distance] : llvm::enumerate(layout.offsetOfRegister(reg)))
       offset += distance * pitch[axis];
     return offset * bytes;
-  };
-  auto widthOf = [&](const layout::RegisterLayout &layout) {
-    int64_t width = 1, limit = layout.contiguousRegisters(last);
+  }
+  /// Width of an access in elements.
+  int64_t widthOf(const layout::RegisterLayout &layout) const {
+    int64_t width = 1, limit = layout.contiguousRegisters(layout.rank() - 1);
     auto aligned = [&](int64_t w) {
       return llvm::all_of(ArrayRef(pitch).drop_back(), [&](int64_t p) { return p % w == 0; }) &&
              elements % w == 0;
@@ -344,24 +330,60 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
     while (limit % (2 * width) == 0 && 2 * width * bytes <= 16 && aligned(2 * width))
       width *= 2;
     return width;
+  }
+};
+
+/// Address of the thread's first element.
+Value KernelLowering::placeOf(const Exchange &exchange, const layout::RegisterLayout &layout) {
+  auto scaled = [&](Value index, int64_t factor) -> Value {
+    return arith::MulIOp::create(builder, loc, index, i32(factor));
   };
+  Value base = i32(0);
+  for (unsigned axis = 0; axis < layout.rank(); ++axis)
+    base = arith::AddIOp::create(builder, loc, base,
+                                 scaled(threadBase(layout, axis), exchange.pitch[axis]));
+  if (exchange.inWarp) {
+    Value warp = threadDigit(layout::kWarpSize, kernel.getThreads() / layout::kWarpSize);
+    base = arith::AddIOp::create(builder, loc, base, scaled(warp, exchange.elements));
+  }
+  return gep(sharedPointer(exchange.region), toI64(scaled(base, exchange.bytes)));
+}
+
+LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
+  layout::RegisterLayout from = llvm::cantFail(getLayout(op.getValue().getType()));
+  layout::RegisterLayout to = llvm::cantFail(getLayout(op.getResult().getType()));
+  auto sameDigits = [&](layout::Source source) {
+    return from.digitsOf(source) == to.digitsOf(source);
+  };
+  Registers source = distributed(op.getValue());
+  if (sameDigits(layout::Source::Thread) && sameDigits(layout::Source::Register)) {
+    registers[op.getResult()] = std::move(source);
+    return success();
+  }
+  Type element = op.getResult().getType().getElementType();
+  Exchange exchange(from, to, element);
+  int64_t copiesOfBuffer = exchange.inWarp ? kernel.getThreads() / layout::kWarpSize : 1;
+  exchange.region = allocateShared(copiesOfBuffer * exchange.elements * exchange.bytes);
   SmallVector<layout::ThreadDigit> copies;
   for (layout::ThreadDigit digit : from.replicaDigits())
-    if (!inWarp || digit.div < layout::kWarpSize)
+    if (!exchange.inWarp || digit.div < layout::kWarpSize)
       copies.push_back(digit);
-  const Registers &source = distributed(op.getValue());
   ifTrue(digitsAreZero(copies), [&] {
-    Value base = place(from);
-    int64_t width = widthOf(from);
+    Value base = placeOf(exchange, from);
+    int64_t width = exchange.widthOf(from);
     for (int64_t reg = 0; reg < from.numRegisters; reg += width)
-      storeVector(gep(base, offsetOf(from, reg)), ValueRange(source).slice(reg, width));
+      storeVector(gep(base, exchange.offsetOf(from, reg)), ValueRange(source).slice(reg, width));
   });
-  finishExchange(inWarp);
-  Value base = place(to);
-  int64_t width = widthOf(to);
-  Registers result;
-  for (int64_t reg = 0; reg < to.numRegisters; reg += width)
-    llvm::append_range(result, loadVector(gep(base, offsetOf(to, reg)), element, width, false));
-  registers[op.getResult()] = std::move(result);
+  finishExchange(exchange.inWarp);
+  converted[op.getResult()] = [this, exchange, to, element] {
+    (exchange.inWarp ? emitted.warpReads : emitted.blockReads) = true;
+    Value base = placeOf(exchange, to);
+    int64_t width = exchange.widthOf(to);
+    Registers result;
+    for (int64_t reg = 0; reg < to.numRegisters; reg += width)
+      llvm::append_range(result,
+                         loadVector(gep(base, exchange.offsetOf(to, reg)), element, width, false));
+    return result;
+  };
   return success();
 }

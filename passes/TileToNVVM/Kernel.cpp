@@ -147,11 +147,13 @@ void KernelLowering::ifTrue(Value condition, llvm::function_ref<void()> body) {
 
 void KernelLowering::blockBarrier() {
   ++emitted.blockBarriers;
+  emitted.blockReads = emitted.warpReads = false;
   NVVM::BarrierOp::create(builder, loc);
 }
 
 void KernelLowering::warpBarrier() {
   ++emitted.warpBarriers;
+  emitted.warpReads = false;
   NVVM::SyncWarpOp::create(builder, loc, i32(-1));
 }
 
@@ -266,13 +268,15 @@ LogicalResult KernelLowering::lowerBody(Block &from, Block &to) {
 }
 
 /// An exchange is write, barrier, read in a buffer of its own. The next iteration may write it
-/// again once every reader is done: another barrier on every way through the body makes sure of
-/// that; where there is none, iterations after the first start with one.
+/// again once every reader is done: another barrier on every way through the body, after the last
+/// read, makes sure of that; where there is none, iterations after the first start with one.
 void KernelLowering::separateIterations(scf::ForOp loop, const Synchronization &before) {
   int64_t block = emitted.blockBarriers - before.blockBarriers,
           warp = emitted.warpBarriers - before.warpBarriers;
-  bool needsBlock = emitted.blockExchanges != before.blockExchanges && block < 2;
-  bool needsWarp = emitted.warpExchanges != before.warpExchanges && block == 0 && warp < 2;
+  bool needsBlock =
+      emitted.blockExchanges != before.blockExchanges && (block < 2 || emitted.blockReads);
+  bool needsWarp = emitted.warpExchanges != before.warpExchanges &&
+                   ((block == 0 && warp < 2) || emitted.warpReads);
   if (needsBlock || needsWarp) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());

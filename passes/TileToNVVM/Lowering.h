@@ -16,6 +16,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include <functional>
 
 namespace dl::tile {
 
@@ -50,7 +51,12 @@ private:
   Registers flatten(mlir::ValueRange values);
   void bindFlat(mlir::ValueRange values, mlir::ValueRange flat);
   mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
-  const Registers &distributed(mlir::Value value) { return registers.find(value)->second; }
+  /// The value's registers here. What lies in shared memory after a conversion is read anew by each
+  /// user: its registers are then free in between, and the state needs them.
+  Registers distributed(mlir::Value value) {
+    auto inShared = converted.find(value);
+    return inShared == converted.end() ? registers.find(value)->second : inShared->second();
+  }
 
   // Memory.cpp
   mlir::LogicalResult lowerLoad(LoadOp op);
@@ -73,6 +79,8 @@ private:
   mlir::LogicalResult lowerReduce(ReduceOp op);
   mlir::LogicalResult lowerDot(DotOp op);
   mlir::LogicalResult lowerConvert(ConvertOp op);
+  struct Exchange;
+  mlir::Value placeOf(const Exchange &exchange, const layout::RegisterLayout &layout);
   void combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values);
   void combineWarps(const layout::RegisterLayout &layout, unsigned axis,
                     llvm::MutableArrayRef<Registers> results);
@@ -122,6 +130,7 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   mlir::IRMapping scalars;
   llvm::DenseMap<mlir::Value, Registers> registers;
+  llvm::DenseMap<mlir::Value, std::function<Registers()>> converted; ///< how to read them
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, int64_t> sharedBuffers;
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> digits;
@@ -130,6 +139,8 @@ private:
   /// through it, exchanges on any.
   struct Synchronization {
     int64_t blockBarriers = 0, warpBarriers = 0, blockExchanges = 0, warpExchanges = 0;
+    /// Read from a buffer shared by the block, or by a warp, since the last barrier that ends it.
+    bool blockReads = false, warpReads = false;
   } emitted;
 };
 

@@ -146,7 +146,7 @@ LogicalResult KernelLowering::lowerStore(StoreOp op) {
   RankedTensorType tensor = op.getValue().getType();
   Access access =
       makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
-  const Registers &values = distributed(op.getValue());
+  Registers values = distributed(op.getValue());
   ifTrue(digitsAreZero(access.layout.replicaDigits()), [&] {
     for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width)
       ifTrue(maskOf(access, reg), [&] {
@@ -232,7 +232,7 @@ void KernelLowering::lowerLocalStore(LocalStoreOp op) {
   for (unsigned axis = 0; axis < layout.rank(); ++axis)
     base.push_back(threadBase(layout, axis));
   Value buffer = sharedPointer(sharedBuffers.lookup(op.getBuffer()));
-  const Registers &values = distributed(op.getValue());
+  Registers values = distributed(op.getValue());
   // Within a run of contiguous registers of at most 16 bytes the swizzle keeps neighbours together.
   int64_t width = 1, limit = layout.contiguousRegisters(layout.rank() - 1);
   while (limit % (2 * width) == 0 && 2 * width * shared.elementBytes <= 16 &&

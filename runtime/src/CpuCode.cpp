@@ -28,6 +28,13 @@
 
 using namespace dl::runtime;
 
+/// Host objects name no libraries: what they need is the C maths library, which a process that does
+/// not link it, or loads this runtime without RTLD_GLOBAL, does not show them. Stays loaded.
+static void loadMaths() {
+  static void *const maths = dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL);
+  (void)maths; // where it has another name, dlopen of the object says what is missing
+}
+
 namespace {
 class CpuCode : public LoadedCode {
 public:
@@ -66,6 +73,7 @@ public:
       file = next;
       path = pathOf(file);
     }
+    loadMaths();
     handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle)
       return fail(DLK_DEVICE_ERROR, "cpu: cannot load the host object: %s", dlerror());

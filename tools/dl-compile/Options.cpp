@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "compiler/Schedule/Recurrent.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace llvm;
 using namespace dl;
@@ -18,10 +20,10 @@ cl::OptionCategory category("dl-compile options");
 template <typename T> using Opt = cl::opt<T>;
 using List = cl::list<std::string>;
 
-Opt<std::string> input(cl::Positional, cl::Required, cl::desc("SPEC.mlir (- for standard input)"),
+Opt<std::string> input(cl::Positional, cl::desc("SPEC.mlir (- for standard input)"),
                        cl::cat(category));
-Opt<std::string> output("o", cl::Required, cl::value_desc("path"), cl::cat(category),
-                        cl::desc("The package; with --emit other than package: a file for one "
+Opt<std::string> output("o", cl::value_desc("path"), cl::cat(category),
+                        cl::desc("The package or header; with other --emit: a file for one "
                                  "kernel, a directory for several, files OP.KERNEL.TARGET.EXT"));
 Opt<std::string> op("op", cl::value_desc("name"), cl::cat(category),
                     cl::desc("Operator to compile (default: the only one in the file)"));
@@ -46,7 +48,11 @@ List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(cat
                cl::desc("Force a kernel's schedule, e.g. "
                         "decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen)"));
 Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::cat(category),
-                      cl::desc("package, ptx, cubin, llvm or mlir (the tile level)"));
+                      cl::desc("package (default), ptx, cubin, llvm, mlir (the tile level) or "
+                               "header (parameter structs and launch constants in C)"));
+Opt<bool> explain("explain", cl::cat(category),
+                  cl::desc("Print the operator as formulas, with the class of its step and the "
+                           "legal schedules, and exit; needs no -o"));
 Opt<bool> asJson("json", cl::cat(category), cl::desc("Print the resource table as JSON"));
 Opt<unsigned> jobs("j", cl::Prefix, cl::init(0), cl::value_desc("N"), cl::cat(category),
                    cl::desc("Kernels compiled at once (default: one per core)"));
@@ -56,15 +62,18 @@ static Error unknown(StringRef argument, StringRef given, StringRef allowed) {
   return createStringError(argument + ": expected " + allowed + ", got '" + given + "'");
 }
 
-/// The given values, or the default; each must be in `allowed`.
+/// The given values, each once, or the default; each must be in `allowed`.
 static Expected<std::vector<std::string>> choose(StringRef argument, const List &given,
                                                  StringRef fallback, ArrayRef<StringRef> allowed) {
-  std::vector<std::string> values(given.begin(), given.end());
-  if (values.empty())
-    values.push_back(fallback.str());
-  for (StringRef value : values)
+  std::vector<std::string> values;
+  for (const std::string &value : given) {
     if (!is_contained(allowed, value))
       return unknown(argument, value, join(allowed, ", "));
+    if (!is_contained(values, value))
+      values.push_back(value);
+  }
+  if (values.empty())
+    values.push_back(fallback.str());
   return values;
 }
 
@@ -78,7 +87,8 @@ static Error parseDims(CompileOptions &options) {
     auto legal = [](int64_t dim) { return dim >= 16 && dim <= 256 && dim % 4 == 0; };
     if (key.getAsInteger(10, k) || value.getAsInteger(10, v) || !legal(k) || !legal(v))
       return unknown("--dims", text, "KxV with both multiples of 4 from 16 to 256");
-    options.dims.push_back({k, v});
+    if (!is_contained(options.dims, std::pair(k, v)))
+      options.dims.push_back({k, v});
   }
   return Error::success();
 }
@@ -121,35 +131,65 @@ static Error parseTargets(CompileOptions &options) {
 }
 
 static Error parseEmit(CompileOptions &options) {
-  constexpr std::pair<StringRef, Emit> stages[] = {{"package", Emit::Package},
-                                                   {"ptx", Emit::PTX},
-                                                   {"cubin", Emit::Cubin},
-                                                   {"llvm", Emit::LLVM},
-                                                   {"mlir", Emit::MLIR}};
+  constexpr std::pair<StringRef, Emit> stages[] = {
+      {"package", Emit::Package}, {"ptx", Emit::PTX},   {"cubin", Emit::Cubin},
+      {"llvm", Emit::LLVM},       {"mlir", Emit::MLIR}, {"header", Emit::Header}};
   for (auto [name, stage] : stages)
     if (name == emit) {
       options.emit = stage;
       return Error::success();
     }
-  return unknown("--emit", emit, "package, ptx, cubin, llvm or mlir");
+  return unknown("--emit", emit, "package, ptx, cubin, llvm, mlir or header");
 }
 
 /// --config=FILE is a response file: one argument per line or more.
-static void readArguments(int argc, char **argv, StringSaver &saver,
-                          SmallVectorImpl<const char *> &arguments) {
+static Error readArguments(int argc, char **argv, StringSaver &saver,
+                           SmallVectorImpl<const char *> &arguments) {
   for (StringRef argument : ArrayRef(argv, argc)) {
-    if (argument.consume_front("--config="))
-      arguments.push_back(saver.save("@" + argument).data());
-    else
+    if (!argument.consume_front("--config=")) {
       arguments.push_back(saver.save(argument).data());
+      continue;
+    }
+    // A response file that is not there would be passed on as an argument.
+    if (!sys::fs::is_regular_file(argument))
+      return unknown("--config", argument, "a file of arguments");
+    arguments.push_back(saver.save("@" + argument).data());
   }
+  cl::ExpansionContext expansion(saver.getAllocator(), cl::TokenizeGNUCommandLine);
+  if (Error error = expansion.expandResponseFiles(arguments))
+    return createStringError("--config: " + toString(std::move(error)));
+  return Error::success();
+}
+
+static Error parsePaths(CompileOptions &options) {
+  options.input = input;
+  options.output = output;
+  if (options.input.empty())
+    return createStringError("expected a spec, SPEC.mlir, or - for standard input, got none");
+  if (options.explain)
+    return Error::success();
+  if (options.output.empty())
+    return createStringError("-o: expected a path to write to, got none");
+  if ((options.emit == Emit::Package || options.emit == Emit::Header) &&
+      sys::fs::is_directory(options.output))
+    return unknown("-o", options.output, "a file for the " + emit + ", not a directory");
+  return Error::success();
+}
+
+/// What LLVM's parser says, without the program's name; it prints some errors itself and then says
+/// nothing.
+static StringRef firstLineOf(StringRef errors) {
+  StringRef line = errors.split('\n').first;
+  line.consume_front("dl-compile: ");
+  return line;
 }
 
 Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   BumpPtrAllocator allocator;
   StringSaver saver(allocator);
   SmallVector<const char *> arguments;
-  readArguments(argc, argv, saver, arguments);
+  if (Error error = readArguments(argc, argv, saver, arguments))
+    return error;
   for (StringRef argument : arguments)
     if (argument == "--list-targets") {
       for (const target::Target &row : target::targets())
@@ -159,25 +199,21 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   std::string errors;
   raw_string_ostream stream(errors);
-  cl::ExpansionContext expansion(allocator, cl::TokenizeGNUCommandLine);
-  if (Error error = expansion.expandResponseFiles(arguments))
-    return createStringError("--config: " + toString(std::move(error)));
   const char *overview =
       "Compiles a linear-attention operator to GPU and CPU kernels, ahead of time.\n\n"
       "  dl-compile gdn.mlir -o gdn.dlk --target=sm_90a,cpu --dims=128x128 --set "
       "gate=precomputed\n\n"
       "--config=FILE reads more arguments from a file.\n";
   if (!cl::ParseCommandLineOptions(arguments.size(), arguments.data(), overview, &stream))
-    return createStringError(StringRef(errors).split('\n').first);
+    return createStringError(firstLineOf(errors));
 
   CompileOptions options;
-  options.input = input;
-  options.output = output;
   options.op = op;
   options.json = asJson;
+  options.explain = explain;
   options.jobs = jobs;
   options.set.assign(set.begin(), set.end());
-  for (auto parse : {parseDims, parseSchedules, parseTargets, parseEmit})
+  for (auto parse : {parseDims, parseSchedules, parseTargets, parseEmit, parsePaths})
     if (Error error = parse(options))
       return error;
   struct Choice {
@@ -203,6 +239,23 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   return options;
 }
 
+/// Finds numbers with which nothing can be scheduled. What depends on the step is found later.
+static Error checkSchedule(const CompileOptions &options) {
+  const package::KernelRequest &forced = options.schedule;
+  schedule::RecurrentProblem problem;
+  for (auto [key, value] : options.dims)
+    for (const std::string &layout : options.stateLayouts) {
+      problem.keyDim = key;
+      problem.valueDim = value;
+      problem.layout = layout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
+      auto plan = schedule::planRecurrent(
+          problem, {forced.valueTile, forced.keyLanes, forced.keyWarps, forced.minBlocks});
+      if (!plan)
+        return createStringError("--schedule: " + toString(plan.takeError()));
+    }
+  return Error::success();
+}
+
 Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOptions &options,
                                                                  const package::Spec &spec) {
   std::vector<package::KernelRequest> requests;
@@ -211,6 +264,9 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
     return list.empty() ? std::string("none") : join(list, ", ");
   };
   if (spec.operators.empty() && !spec.kernels.empty()) { // hand-written kernels, all of them
+    if (!options.set.empty())
+      return unknown("--set", options.set.front(),
+                     "no options: " + spec.path + " holds tile kernels");
     request.kind = "tile";
     request.schedule = "none";
     request.keyDim = request.valueDim = 1;
@@ -222,6 +278,9 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
       }
     return requests;
   }
+  if (spec.operators.empty())
+    return createStringError("expected a linattn.operator or a tile.kernel in " + spec.path +
+                             ", found none");
   request.symbol = options.op;
   if (options.op.empty()) {
     if (spec.operators.size() != 1)
@@ -233,6 +292,10 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
                    "an operator in " + spec.path + " (" + names(spec.operators) + ")");
   }
   request.set = options.set;
+  if (Error error = package::checkSettings(spec, request))
+    return createStringError("--set: " + toString(std::move(error)));
+  if (Error error = checkSchedule(options))
+    return error;
   for (const std::string &kind : options.kinds)
     for (auto [key, value] : options.dims)
       for (const std::string &layout : options.stateLayouts)

@@ -13,13 +13,13 @@
 
 namespace dl {
 
-enum class Emit { Package, PTX, Cubin, LLVM, MLIR };
+enum class Emit { Package, PTX, Cubin, LLVM, MLIR, Header };
 
 /// A command line, checked as far as that needs no spec.
 struct CompileOptions {
   std::string input, output, op;
   Emit emit = Emit::Package;
-  bool json = false;
+  bool json = false, explain = false;
   unsigned jobs = 0;
   std::vector<std::string> kinds, set;
   std::vector<const target::Target *> targets;

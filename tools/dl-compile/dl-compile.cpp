@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "compiler/Package/Header.h"
 #include "compiler/Package/Writer.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
@@ -40,14 +41,26 @@ Stage stageOf(Emit emit) {
     return Stage::PTX;
   case Emit::Cubin:
   case Emit::Package:
+  case Emit::Header: // its constants are those of the machine code
     break;
   }
   return Stage::Binary;
 }
 
-int fail(const Twine &message) {
-  errs() << "dl-compile: error: " << message << '\n';
+/// Messages that show a place in the spec say already that they are errors.
+bool showsPlace(StringRef message) { return message.contains(": error: "); }
+
+int fail(const std::string &message) {
+  if (showsPlace(message))
+    errs() << message;
+  else if (!message.empty())
+    errs() << "dl-compile: error: " << message << '\n';
   return 1;
+}
+
+/// Whether the driver has to compile the kernel, so that its resources are not known here.
+bool lacksMachineCode(const Job &job) {
+  return job.request.target->isGPU() && job.kernel->binary.empty();
 }
 
 /// Compiles all jobs, with progress on standard error. Diagnostics of failed jobs follow in the
@@ -171,7 +184,7 @@ Error writeStages(const CompileOptions &options, ArrayRef<Job> jobs) {
   if (jobs.size() == 1 && !sys::fs::is_directory(options.output))
     return writeFile(options.output, contentOf(jobs.front(), options.emit));
   if (std::error_code error = sys::fs::create_directories(options.output))
-    return createStringError(error, "-o: cannot create the directory '" + options.output +
+    return createStringError(error, "cannot create the directory '" + options.output +
                                         "': " + error.message());
   for (const Job &job : jobs) {
     SmallString<128> path(options.output);
@@ -182,6 +195,33 @@ Error writeStages(const CompileOptions &options, ArrayRef<Job> jobs) {
   }
   return Error::success();
 }
+std::string buildHeader(StringRef path, ArrayRef<Job> jobs) {
+  SmallVector<const json::Object *> kernels;
+  for (const Job &job : jobs)
+    kernels.push_back(&job.kernel->manifest);
+  return emitHeader(path == "-" ? jobs.front().request.symbol : sys::path::stem(path), kernels);
+}
+
+Error writeOutput(const CompileOptions &options, const Spec &spec, ArrayRef<Job> jobs) {
+  if (options.emit == Emit::Header)
+    return writeFile(options.output, buildHeader(options.output, jobs));
+  if (options.emit != Emit::Package)
+    return writeStages(options, jobs);
+  Expected<std::string> file = buildPackage(spec, jobs);
+  return file ? writeFile(options.output, *file) : file.takeError();
+}
+
+int explain(const Spec &spec, const KernelRequest &request) {
+  if (request.kind == "tile")
+    return fail("--explain: expected an operator in " + spec.path + ", got tile kernels alone");
+  std::string diagnostics;
+  auto text = explainSpec(spec, request, diagnostics);
+  errs() << diagnostics;
+  if (mlir::failed(text))
+    return 1;
+  outs() << *text;
+  return 0;
+}
 } // namespace
 
 int main(int argc, char **argv) {
@@ -191,15 +231,13 @@ int main(int argc, char **argv) {
     return fail(toString(options.takeError()));
   std::string diagnostics;
   auto spec = readSpec(options->input, diagnostics);
-  if (mlir::failed(spec)) {
-    if (!StringRef(diagnostics).contains("error:"))
-      return fail(diagnostics);
-    errs() << diagnostics;
-    return 1;
-  }
+  if (mlir::failed(spec))
+    return fail(diagnostics);
   Expected<std::vector<KernelRequest>> requests = expandRequests(*options, *spec);
   if (!requests)
     return fail(toString(requests.takeError()));
+  if (options->explain)
+    return explain(*spec, requests->front());
   if (options->emit == Emit::PTX || options->emit == Emit::Cubin)
     erase_if(*requests, [](const KernelRequest &request) { return !request.target->isGPU(); });
   if (requests->empty())
@@ -209,15 +247,14 @@ int main(int argc, char **argv) {
     jobs.push_back({std::move(request), std::nullopt, ""});
   if (!compileAll(*spec, jobs, stageOf(options->emit), options->jobs))
     return 1;
-  if (options->emit == Emit::Package) {
-    Expected<std::string> file = buildPackage(*spec, jobs);
-    if (!file)
-      return fail(toString(file.takeError()));
-    if (Error error = writeFile(options->output, *file))
-      return fail("-o: " + toString(std::move(error)));
-  } else if (Error error = writeStages(*options, jobs)) {
-    return fail(toString(std::move(error)));
+  if (options->emit == Emit::Package && any_of(jobs, lacksMachineCode))
+    errs() << "dl-compile: note: no ptxas found: GPU kernels are in the package as PTX alone, "
+              "which the driver compiles when it loads them\n";
+  if (Error error = writeOutput(*options, *spec, jobs)) {
+    std::string message = toString(std::move(error));
+    return fail(showsPlace(message) ? message : "-o: " + message);
   }
-  printTable(jobs, options->json);
+  if (options->output != "-") // the table would end up in the output
+    printTable(jobs, options->json);
   return 0;
 }

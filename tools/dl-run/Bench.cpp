@@ -10,15 +10,13 @@
 // cache several times: a decode step in an engine never finds its states in the cache either.
 //
 //===----------------------------------------------------------------------===//
-#include "Inputs.h"
+#include "Bench.h"
+#include "Case.h"
 #include "Numbers.h"
-#include "Timing.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <iostream>
 
 using namespace dl::run;
 using dl::reference::Batch;
@@ -186,17 +184,6 @@ void Workload::launch(int i, void *stream) const {
                    stream));
 }
 
-namespace {
-struct BenchResult {
-  std::string kernel, target;
-  Shape shape;
-  Samples graph, stream, ceiling; // on the CPU only `stream`
-  int rotations = 1, count = 1;
-  size_t trafficBytes = 0, stateBytes = 0;
-  std::string skipped;
-};
-} // namespace
-
 static BenchResult benchCpu(const Workload &work, int repetitions) {
   BenchResult result;
   for (int i = -1; i < repetitions; ++i) {
@@ -229,117 +216,132 @@ static BenchResult benchCuda(const Session &session, const Workload &work, Ceili
   return result;
 }
 
-static void printTable(const Session &session, const std::vector<BenchResult> &results) {
-  const auto environment = session.environment();
-  std::printf("%s on %s", dlk_package_operator(session.package), session.deviceText().c_str());
-  if (session.isCuda())
-    std::printf(" (%s)", environment["device_name"].get<std::string>().c_str());
-  std::printf(", median times per launch\n\n");
-  Table table;
-  if (session.isCuda())
-    table.row({"kernel", "target", "B", "T", "HQ", "HV", "ms in a graph", "ms on a stream", "GB/s",
-               "ms of the ceiling", "share of it"});
-  else
-    table.row({"kernel", "target", "B", "T", "HQ", "HV", "ms"});
-  for (const BenchResult &result : results) {
-    std::vector<std::string> row = {result.kernel,
-                                    result.target,
-                                    std::to_string(result.shape.B),
-                                    std::to_string(result.shape.T),
-                                    std::to_string(result.shape.HQ),
-                                    std::to_string(result.shape.HV)};
-    if (!result.skipped.empty()) {
-      row.push_back(result.skipped);
-    } else if (session.isCuda()) {
-      double ms = result.graph.median(), ceiling = result.ceiling.median();
-      row.push_back(format("%.4f", ms));
-      row.push_back(format("%.4f", result.stream.median()));
-      row.push_back(format("%.0f", double(result.trafficBytes) / ms * 1e-6));
-      row.push_back(format("%.4f", ceiling));
-      row.push_back(format("%.1f%%", 100 * ceiling / ms));
-    } else {
-      row.push_back(format("%.4f", result.stream.median()));
-    }
-    table.row(std::move(row));
-  }
-  table.print();
-  if (session.isCuda())
-    std::printf("\nGB/s counts each state read and written once, and all other arguments once. The "
-                "ceiling is an in-place scale of as many bytes\nas the states hold, 16 bytes per "
-                "thread, measured in this run.\n");
+/// Whether the runtime would choose this kernel among those of its kind, dimensions and types.
+static bool isChosen(const Session &session, const KernelEntry &kernel) {
+  const dlk_kernel_info &info = kernel.info;
+  dlk_query query = {};
+  query.kind = info.kind;
+  query.key_dim = info.key_dim, query.value_dim = info.value_dim;
+  query.state_layout = info.state_layout;
+  query.state_type = info.state_type, query.io_type = info.io_type;
+  const dlk_kernel *best = nullptr;
+  check(dlk_find(session.package, &query, session.device, &best));
+  return best == kernel.handle;
 }
 
-static void printJson(const Session &session, const std::vector<BenchResult> &results) {
-  nlohmann::json json = session.environment();
-  json["results"] = nlohmann::json::array();
-  for (const BenchResult &result : results) {
-    nlohmann::json entry = {{"kernel", result.kernel},
-                            {"target", result.target},
-                            {"B", result.shape.B},
-                            {"T", result.shape.T},
-                            {"HQ", result.shape.HQ},
-                            {"HV", result.shape.HV},
-                            {"traffic_bytes", result.trafficBytes},
-                            {"state_bytes", result.stateBytes}};
-    if (!result.skipped.empty())
-      entry["skipped"] = result.skipped;
-    else if (!session.isCuda())
-      entry["cpu"] = result.stream.json();
-    else {
-      entry["graph"] = result.graph.json();
-      entry["stream"] = result.stream.json();
-      entry["ceiling"] = result.ceiling.json();
-      entry["launches_per_repetition"] = result.count;
-      entry["rotations"] = result.rotations;
-      entry["gb_per_s"] = double(result.trafficBytes) / result.graph.median() * 1e-6;
-      entry["share_of_ceiling"] = result.ceiling.median() / result.graph.median();
-    }
-    json["results"].push_back(std::move(entry));
+namespace {
+/// Times kernels of a session one by one.
+class Bench {
+public:
+  explicit Bench(const Session &session)
+      : session(session), op(session.reference()),
+        repetitions(session.options.iterations ? session.options.iterations
+                    : session.isCuda()         ? 30
+                                               : 5) {
+    if (session.isCuda())
+      ceiling = std::make_unique<Ceiling>(session);
   }
-  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+
+  BenchResult run(const KernelEntry &kernel, const Shape &shape);
+
+private:
+  std::string whyNot(const KernelEntry &kernel, const Shape &shape, BenchResult &result);
+  CheckResult checkOnce(const KernelEntry &kernel, const Shape &shape);
+
+  const Session &session;
+  const dl::reference::Operator op;
+  const int repetitions;
+  std::unique_ptr<Ceiling> ceiling;
+  std::map<std::pair<const dlk_kernel *, std::string>, CheckResult> checks;
+};
+} // namespace
+
+/// A small problem of the same head ratio: random states, all kinds of gates, pools, null rows.
+CheckResult Bench::checkOnce(const KernelEntry &kernel, const Shape &shape) {
+  const Shape small = {3, std::min<int64_t>(shape.T, 4), 2,
+                       2 * std::max<int64_t>(shape.HV / shape.HQ, 1)};
+  auto [known, isNew] = checks.try_emplace({kernel.handle, small.str()});
+  CheckResult &result = known->second;
+  if (!isNew)
+    return result;
+  try {
+    CaseRunner runner(session, op, kernel);
+    for (const CaseSpec &spec : makeCases({small}, /*gates=*/"", session.options.seed)) {
+      CaseResult one = runner.run(spec);
+      keepWorst(result.outputError, one.outputError);
+      keepWorst(result.stateError, one.stateError);
+      if (result.failure.empty())
+        result.failure = one.failure;
+    }
+  } catch (const Error &error) {
+    result = {NAN, NAN, error.what()};
+  }
+  return result;
+}
+
+std::string Bench::whyNot(const KernelEntry &kernel, const Shape &shape, BenchResult &result) {
+  const dlk_size sizes[] = {{"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}};
+  char reason[512];
+  if (dlk_supported(kernel.handle, session.device, sizes, 4, reason, sizeof(reason)) != DLK_OK)
+    return reason;
+  if (session.options.verify) {
+    result.check = checkOnce(kernel, shape);
+    if (!result.check->failure.empty())
+      return "not timed, it fails: " + result.check->failure;
+  }
+  return "";
+}
+
+BenchResult Bench::run(const KernelEntry &kernel, const Shape &shape) {
+  BenchResult facts;
+  facts.kernel = kernel.info.name;
+  facts.target = kernel.target();
+  facts.shape = shape;
+  facts.skipped = whyNot(kernel, shape, facts);
+  if (!facts.skipped.empty())
+    return facts;
+  Workload work(session, op, kernel, shape);
+  BenchResult result = session.isCuda() ? benchCuda(session, work, *ceiling, repetitions)
+                                        : benchCpu(work, repetitions);
+  result.kernel = facts.kernel;
+  result.target = facts.target;
+  result.shape = shape;
+  result.check = facts.check;
+  result.rotations = work.rotations;
+  result.trafficBytes = work.trafficBytes;
+  result.stateBytes = work.stateBytes;
+  return result;
 }
 
 int dl::run::runBench(const Options &options) {
+  std::optional<Goals> goals;
+  if (!options.goals.empty())
+    goals.emplace(options.goals);
   Session session(options);
   session.openDevice();
-  const bool isCuda = session.isCuda();
   std::map<std::string, std::vector<int64_t>> defaults = {
       {"B", {1, 8, 64, 256}}, {"T", {1}}, {"HQ", {32}}, {"HV", {32}}};
-  if (!isCuda)
+  if (!session.isCuda())
     defaults = {{"B", {1}}, {"T", {1}}, {"HQ", {4}}, {"HV", {4}}};
   const std::vector<Shape> shapes = parseShapes(options.shape, defaults);
-  const dl::reference::Operator op = session.reference();
-  const int repetitions = options.iterations ? options.iterations : isCuda ? 30 : 5;
-  std::unique_ptr<Ceiling> ceiling;
-  if (isCuda)
-    ceiling = std::make_unique<Ceiling>(session);
+  Bench bench(session);
   std::vector<BenchResult> results;
-  for (const KernelEntry &kernel : session.kernels(/*runnable=*/true))
+  bool isGood = true;
+  for (const KernelEntry &kernel : session.kernels(/*runnable=*/true)) {
+    if (options.best && !isChosen(session, kernel))
+      continue;
     for (const Shape &shape : shapes) {
       showProgress(std::string(kernel.info.name) + " " + shape.str());
-      BenchResult result;
-      const dlk_size sizes[] = {{"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}};
-      char reason[512];
-      if (dlk_supported(kernel.handle, session.device, sizes, 4, reason, sizeof(reason)) !=
-          DLK_OK) {
-        result.skipped = reason;
-      } else {
-        Workload work(session, op, kernel, shape);
-        result =
-            isCuda ? benchCuda(session, work, *ceiling, repetitions) : benchCpu(work, repetitions);
-        result.rotations = work.rotations;
-        result.trafficBytes = work.trafficBytes;
-        result.stateBytes = work.stateBytes;
-      }
-      result.kernel = kernel.info.name;
-      result.target = kernel.target();
-      result.shape = shape;
-      results.push_back(std::move(result));
+      results.push_back(bench.run(kernel, shape));
+      isGood &= !results.back().check || results.back().check->failure.empty();
     }
+  }
   showProgress("");
   if (options.json)
-    printJson(session, results);
+    printBenchJson(session, results);
+  else if (options.markdown)
+    printBenchMarkdown(session, results, goals ? &*goals : nullptr);
   else
-    printTable(session, results);
-  return 0;
+    printBenchTable(session, results);
+  return isGood ? 0 : 1;
 }

@@ -25,6 +25,29 @@ static constexpr double headFactor = 4;
 // Heads with an RMS below this share of the whole are measured against it.
 static constexpr double headFloor = 1e-3;
 
+std::vector<CaseSpec> run::makeCases(const std::vector<Shape> &shapes, const std::string &gates,
+                                     uint64_t seed) {
+  std::vector<CaseSpec> cases;
+  for (const Shape &shape : shapes)
+    for (Gates kind : {Gates::Weak, Gates::Strong, Gates::Extreme}) {
+      if (!gates.empty() && gates != gateNames[int(kind)])
+        continue;
+      // Variations go through all combinations as the cases go by.
+      size_t i = cases.size();
+      CaseSpec spec;
+      spec.shape = shape;
+      spec.gates = kind;
+      spec.seed = seed * 1000003 + i;
+      spec.isPadded = i % 2 == 1;
+      spec.isInPlace = i / 2 % 2 == 0;
+      spec.hasSlots = i % 5 != 4;
+      spec.firstSlot = spec.hasSlots ? i / 3 % 2 : 0;
+      spec.usesDefaults = i / 4 % 2 == 0;
+      cases.push_back(spec);
+    }
+  return cases;
+}
+
 /// Everything of one launch.
 struct CaseRunner::Problem {
   const CaseSpec &spec;
@@ -302,9 +325,7 @@ void CaseRunner::compareTensor(const Problem &problem, size_t arg, CaseResult &r
     }
   }
   double error = total.ratio(0);
-  // NaN must win over every number.
-  double &worst = isState ? result.stateError : result.outputError;
-  worst = error > worst || std::isnan(error) ? error : worst;
+  keepWorst(isState ? result.stateError : result.outputError, error);
   const char *kind = isState ? "state" : "output";
   if (!(error <= limit))
     return failOnce(

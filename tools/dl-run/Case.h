@@ -28,6 +28,11 @@ struct CaseSpec {
   bool usesDefaults = true; // scalars are left at their defaults
 };
 
+/// Cases of these shapes with weak, strong and extreme gates, or with those of one name; the
+/// variations take turns.
+std::vector<CaseSpec> makeCases(const std::vector<Shape> &shapes, const std::string &gates,
+                                uint64_t seed);
+
 struct CaseResult {
   double outputError = 0, stateError = 0;
   std::string failure; // empty: passed

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 using namespace dl::reference;
 using namespace dl::run;
@@ -124,26 +125,29 @@ void InputMaker::fillActivations(Batch &batch, Random &random) const {
 // Gates
 //===----------------------------------------------------------------------===//
 
-/// A range of log decays.
+/// A range of log decays, and the bound that the operator promises for them.
 struct Range {
-  double low, high;
+  double low, high, bound;
   double distance(double g) const {
-    return std::isnan(g) ? std::numeric_limits<double>::infinity()
-                         : std::max({low - g, g - high, 0.0});
+    // Kernels may rely on the bound: better miss the range than break the promise.
+    return std::isnan(g) || g < bound ? std::numeric_limits<double>::infinity()
+                                      : std::max({low - g, g - high, 0.0});
   }
 };
 
 static Range wantedRange(Gates gates, double bound, Random &random) {
-  Range range = {-0.1, -1e-3};
+  static constexpr std::pair<double, double> extremes[] = {
+      {-1e-4, 0}, {-1, -0.05}, {-30, -5}, {-200, -30}};
+  std::pair<double, double> range = {-0.1, -1e-3};
   if (gates == Gates::Strong)
     range = {-6, -0.5};
-  if (gates == Gates::Extreme) {
-    static constexpr Range mixture[] = {{-1e-4, 0}, {-1, -0.05}, {-30, -5}, {-200, -30}};
-    range = mixture[random.next() % 4];
-  }
-  if (bound < 0 && range.low < bound)
-    range = {bound, std::max(range.high, 0.8 * bound)};
-  return range;
+  if (gates == Gates::Extreme)
+    range = extremes[random.next() % 4];
+  if (bound == 0)
+    return {range.first, range.second, -std::numeric_limits<double>::infinity()};
+  if (range.first < bound)
+    range = {bound, std::max(range.second, 0.8 * bound)};
+  return {range.first, range.second, bound};
 }
 
 struct InputMaker::Draw {
@@ -171,9 +175,9 @@ void InputMaker::drawUnit(Draw &draw, Gates gates, Random &random) const {
   for (size_t i = 0; i < draw.targets.size(); ++i)
     kept.emplace_back(draw.targets[i], draw.targets[i] + draw.counts[i]);
 
-  // K x V decays have many elements: a few of them may miss the range.
-  const int maxRounds = numUnits > 1024 ? 8 : 128;
-  for (int round = 0; round < maxRounds; ++round) {
+  // K x V decays have many elements: a few of them may miss the range, but not the bound.
+  const int fullRounds = numUnits > 1024 ? 8 : 128;
+  for (int round = 0; round < 128; ++round) {
     for (size_t i = 0; i < draw.targets.size(); ++i)
       for (int64_t e = 0; e < draw.counts[i]; ++e) {
         if (isElementwise && best[e] == 0)
@@ -183,7 +187,7 @@ void InputMaker::drawUnit(Draw &draw, Gates gates, Random &random) const {
         draw.targets[i][e] = roundTo(draw.types[i], drawn);
       }
     const Values &decays = draw.evaluator.evaluate(draw.operands, draw.root.node);
-    bool isDone = true;
+    double worst = 0;
     for (int64_t u = 0; u < numUnits; ++u) {
       double distance = 0;
       for (int64_t e = isElementwise ? u : 0; e < (isElementwise ? u + 1 : numDecays); ++e)
@@ -195,9 +199,9 @@ void InputMaker::drawUnit(Draw &draw, Gates gates, Random &random) const {
             if (!isElementwise || e == u)
               kept[i][e] = draw.targets[i][e];
       }
-      isDone &= best[u] == 0;
+      worst = std::max(worst, best[u]);
     }
-    if (isDone)
+    if (worst == 0 || (round >= fullRounds && std::isfinite(worst)))
       break;
   }
   for (size_t i = 0; i < draw.targets.size(); ++i)

@@ -8,6 +8,7 @@
 #include "Session.h"
 #include "Status.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,18 +40,42 @@ void run::showProgress(const std::string &text) {
     std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
 
-void Table::print() const {
+std::vector<size_t> Table::columnWidths() const {
   std::vector<size_t> widths;
   for (const auto &row : rows)
     for (size_t i = 0; i < row.size(); ++i) {
       widths.resize(std::max(widths.size(), i + 1));
       widths[i] = std::max(widths[i], row[i].size());
     }
+  return widths;
+}
+
+void Table::print() const {
+  const std::vector<size_t> widths = columnWidths();
   for (const auto &row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i)
       line += row[i] + std::string(i + 1 < row.size() ? widths[i] - row[i].size() + 2 : 0, ' ');
     std::printf("%s\n", line.c_str());
+  }
+}
+
+void Table::printMarkdown(size_t numLeft) const {
+  std::vector<size_t> widths = columnWidths();
+  for (size_t &width : widths)
+    width = std::max<size_t>(width, 3); // a rule needs as much
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::string line = "|", rule = "|";
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const std::string cell = i < rows[r].size() ? rows[r][i] : "";
+      const std::string space(widths[i] - cell.size(), ' ');
+      line += " " + (i < numLeft ? cell + space : space + cell) + " |";
+      rule +=
+          " " + std::string(widths[i] - (i < numLeft ? 0 : 1), '-') + (i < numLeft ? " |" : ": |");
+    }
+    std::printf("%s\n", line.c_str());
+    if (r == 0)
+      std::printf("%s\n", rule.c_str());
   }
 }
 
@@ -163,6 +188,25 @@ std::string Session::deviceText() const {
   return isCuda() ? "cuda:" + std::to_string(device.id) : "cpu";
 }
 
+/// The driver's own number ("570.86.15"), which only its management library tells; else empty.
+static std::string driverRelease() {
+  void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (!library)
+    return "";
+  auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+  auto version =
+      reinterpret_cast<int (*)(char *, unsigned)>(dlsym(library, "nvmlSystemGetDriverVersion"));
+  auto shutdown = reinterpret_cast<int (*)()>(dlsym(library, "nvmlShutdown"));
+  char text[96] = "";
+  if (init && version && shutdown && init() == 0) {
+    if (version(text, sizeof(text)) != 0)
+      text[0] = 0;
+    shutdown();
+  }
+  dlclose(library);
+  return text;
+}
+
 nlohmann::json Session::environment() const {
   char date[32] = "";
   std::time_t now = std::time(nullptr);
@@ -181,6 +225,7 @@ nlohmann::json Session::environment() const {
     result["device_name"] = name;
     result["compute_capability"] = facts.computeCapability;
     result["driver"] = driver->version;
+    result["driver_release"] = driverRelease();
   }
   return result;
 }

@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,6 +41,9 @@ struct Options {
   uint64_t seed = 1;
   int iterations = 0; // 0: chosen
   bool json = false;
+  // bench
+  bool markdown = false, verify = false, best = false;
+  std::string goals; // a file
 };
 
 /// One combination of run-time sizes.
@@ -127,10 +131,20 @@ class Table {
 public:
   void row(std::vector<std::string> cells) { rows.push_back(std::move(cells)); }
   void print() const;
+  /// The first row is the heading; all columns but the first `numLeft` are right-aligned.
+  void printMarkdown(size_t numLeft) const;
 
 private:
+  std::vector<size_t> columnWidths() const;
+
   std::vector<std::vector<std::string>> rows;
 };
+
+/// Keeps the larger error; NaN wins over every number.
+inline void keepWorst(double &worst, double error) {
+  if (error > worst || std::isnan(error))
+    worst = error;
+}
 
 /// Replaces the progress line on a terminal; elsewhere does nothing.
 void showProgress(const std::string &text);

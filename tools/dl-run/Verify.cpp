@@ -24,31 +24,6 @@ static std::vector<Shape> defaultShapes() {
   return shapes;
 }
 
-static std::vector<CaseSpec> makeCases(const Options &options) {
-  std::vector<Shape> shapes = defaultShapes();
-  if (!options.shape.empty())
-    shapes = parseShapes(options.shape, {{"B", {3}}, {"T", {1}}, {"HQ", {2}}, {"HV", {2}}});
-  std::vector<CaseSpec> cases;
-  for (const Shape &shape : shapes)
-    for (Gates gates : {Gates::Weak, Gates::Strong, Gates::Extreme}) {
-      if (!options.gates.empty() && options.gates != gateNames[int(gates)])
-        continue;
-      // Variations go through all combinations as the cases go by.
-      size_t i = cases.size();
-      CaseSpec spec;
-      spec.shape = shape;
-      spec.gates = gates;
-      spec.seed = options.seed * 1000003 + i;
-      spec.isPadded = i % 2 == 1;
-      spec.isInPlace = i / 2 % 2 == 0;
-      spec.hasSlots = i % 5 != 4;
-      spec.firstSlot = spec.hasSlots ? i / 3 % 2 : 0;
-      spec.usesDefaults = i / 4 % 2 == 0;
-      cases.push_back(spec);
-    }
-  return cases;
-}
-
 namespace {
 struct KernelResult {
   std::string name, target;
@@ -59,11 +34,6 @@ struct KernelResult {
   nlohmann::json cases = nlohmann::json::array();
 };
 } // namespace
-
-static void keepWorst(double &worst, double error) {
-  if (error > worst || std::isnan(error))
-    worst = error;
-}
 
 static nlohmann::json describe(const CaseSpec &spec, const CaseResult &result) {
   auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
@@ -160,7 +130,10 @@ static void printJson(const Session &session, const std::vector<KernelResult> &r
 }
 
 int dl::run::runVerify(const Options &options) {
-  const std::vector<CaseSpec> cases = makeCases(options);
+  std::vector<Shape> shapes = defaultShapes();
+  if (!options.shape.empty())
+    shapes = parseShapes(options.shape, {{"B", {3}}, {"T", {1}}, {"HQ", {2}}, {"HV", {2}}});
+  const std::vector<CaseSpec> cases = makeCases(shapes, options.gates, options.seed);
   Session session(options);
   session.openDevice();
   const dl::reference::Operator op = session.reference();

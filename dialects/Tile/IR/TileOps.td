@@ -197,7 +197,8 @@ def Tile_DotOp : Tile_Op<"dot", [Pure]> {
 def Tile_ConvertOp : Tile_Op<"convert", [Pure]> {
   let summary = "the same tensor in another layout";
   let description = [{
-    Through shared memory, or within each warp where every warp already holds what it needs.
+    Through shared memory, or within each warp where every warp already holds what it needs. The tensor stays there: each
+    user reads it anew, so that it occupies no registers in between.
 
     Example:
     ```mlir

@@ -96,6 +96,35 @@ tile.kernel @two_exchanges(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32) 
   scf.for %t = %c0 to %n step %c1 {
     %v = tile.load %x[%t, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #spread>
     %w = tile.convert %v : tensor<128xf32, #spread> -> tensor<128xf32, #row>
+    %u = arith.addf %w, %w : tensor<128xf32, #row>
+    %s = tile.reduce %v axis 0 : tensor<128xf32, #spread> -> f32
+    %z = tile.splat %s : f32 -> tensor<128xf32, #row>
+    %y = arith.addf %u, %z : tensor<128xf32, #row>
+    tile.store %y, %x[%t, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  }
+  tile.return
+}
+
+// A converted tensor is read where it is used. Behind the last barrier nothing keeps that apart from the next iteration's
+// write.
+
+// CHECK-LABEL: llvm.func @late_read
+// CHECK: scf.for
+// CHECK-NEXT: arith.cmpi ne
+// CHECK-NEXT: scf.if
+// CHECK: nvvm.barrier
+// CHECK-NEXT: }
+// CHECK: nvvm.barrier
+// CHECK: nvvm.barrier
+// CHECK: llvm.load {{.*}} : !llvm.ptr<3>
+// CHECK: llvm.return
+tile.kernel @late_read(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.index_cast %count : i32 to index
+  scf.for %t = %c0 to %n step %c1 {
+    %v = tile.load %x[%t, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #spread>
+    %w = tile.convert %v : tensor<128xf32, #spread> -> tensor<128xf32, #row>
     %s = tile.reduce %v axis 0 : tensor<128xf32, #spread> -> f32
     %z = tile.splat %s : f32 -> tensor<128xf32, #row>
     %y = arith.addf %w, %z : tensor<128xf32, #row>

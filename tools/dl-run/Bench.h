@@ -1,0 +1,67 @@
+//===- Bench.h - What a benchmark found, and how it is shown --------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_TOOLS_DLRUN_BENCH_H
+#define DL_TOOLS_DLRUN_BENCH_H
+
+#include "Timing.h"
+
+#include <optional>
+
+namespace dl::run {
+
+/// Worst errors of a kernel against the fp64 recurrence, from a check before it is timed.
+struct CheckResult {
+  double outputError = 0, stateError = 0;
+  std::string failure; // empty: passed
+};
+
+/// One kernel at one shape.
+struct BenchResult {
+  std::string kernel, target;
+  Shape shape;
+  Samples graph, stream, ceiling; // on the CPU only `stream`
+  int rotations = 1, count = 1;
+  size_t trafficBytes = 0, stateBytes = 0;
+  std::optional<CheckResult> check;
+  std::string skipped; // why it was not timed
+
+  /// What the table shows: launches from a graph; on the CPU single ones.
+  double ms() const { return graph.ms.empty() ? stream.median() : graph.median(); }
+};
+
+/// Times that a table of goals asks for.
+class Goals {
+public:
+  /// Reads lines "kernel,B,T,HQ,HV,goal" with a heading; a goal is milliseconds, or with a '%' the
+  /// share of the ceiling. Lines beginning with '#' and empty ones are comments.
+  explicit Goals(const std::string &path);
+
+  /// "0.2620, met", "0.2620, missed by 1.5%", or nothing where there is no goal.
+  std::string describe(const BenchResult &result) const;
+
+private:
+  struct Goal {
+    std::string kernel;
+    Shape shape;
+    double value;
+    bool isShare;
+  };
+  std::vector<Goal> goals;
+};
+
+/// A table for a terminal.
+void printBenchTable(const Session &session, const std::vector<BenchResult> &results);
+/// Everything, with all samples.
+void printBenchJson(const Session &session, const std::vector<BenchResult> &results);
+/// A section of a results page: a heading, the facts of the run, a table per kernel.
+void printBenchMarkdown(const Session &session, const std::vector<BenchResult> &results,
+                        const Goals *goals);
+
+} // namespace dl::run
+
+#endif // DL_TOOLS_DLRUN_BENCH_H
