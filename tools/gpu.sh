@@ -1,22 +1,229 @@
 #!/usr/bin/env bash
-# gpu.sh - Verifies or times packages on a machine with a GPU but without the compiler.
+# gpu.sh - Takes kernels to a machine that has a GPU but no compiler, and checks them there.
 #
-#   tools/gpu.sh verify|bench DIR [dl-run arguments]    DIR holds dl-run and *.dlk
+#   tools/gpu.sh pack [DIR] [--target=LIST] [--dims=LIST]
+#       On the machine that built the project: compiles the examples' kernels into DIR
+#       (default build/gpu) and copies there what the other commands need.
+#   tools/gpu.sh all DIR [--device=cuda:0] [--shape=SIZES] [--out=DIR]
+#       Verifies all kernels, runs the tests and the C example, looks for memory errors and
+#       races with compute-sanitizer where there is one, and times. One line per step; logs
+#       and RESULTS.md go to --out (default: $OUT if set, else DIR/out). --shape: what to time.
+#   tools/gpu.sh verify|bench DIR [dl-run arguments]
+#       Only that, for every package in DIR and one level below.
+#
+# DIR holds all that is needed, this script included: bash DIR/gpu.sh all DIR
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 set -euo pipefail
-if [[ ${1:-} == --help || $# -lt 2 ]]; then
-  sed -n '2,4s/^# \{0,1\}//p' "$0"
-  exit $(( $# < 2 ))
-fi
-command=$1 dir=$2
-shift 2
-status=0
-for package in "$dir"/*.dlk "$dir"/*/*.dlk; do
-  [[ -f $package ]] || continue
-  echo "== ${package#"$dir"/}"
-  "$dir"/dl-run "$command" "$package" --device=cuda:0 "$@" || status=1
-done
-exit $status
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+operators=(gdn kda rwkv6)
+
+usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+die() {
+  echo "gpu.sh: $*" >&2
+  exit 2
+}
+
+#===------------------------------------------------------------------------===
+# pack
+#===------------------------------------------------------------------------===
+
+# copy_test NAME GLOB: a test program and its packages, if they are built.
+copy_test() {
+  local program=$root/build/bin/$1 packages
+  # shellcheck disable=SC2206 # the pattern shall expand
+  packages=("$root"/build/test/Integration/$2)
+  [[ -x $program && -f ${packages[0]} ]] || return 0
+  mkdir -p "$dir/tests/$1"
+  cp "$program" "$dir/"
+  cp "${packages[@]}" "$dir/tests/$1/"
+  echo "packed $1 with ${#packages[@]} packages"
+}
+
+pack() {
+  local root argument operator targets=sm_80,sm_90a
+  local dims=128x128,64x64,96x192,192x96,256x128,128x64
+  root=$(cd "$here/.." && pwd)
+  dir=$root/build/gpu
+  for argument in "$@"; do
+    case $argument in
+    --target=*) targets=${argument#*=} ;;
+    --dims=*) dims=${argument#*=} ;;
+    -*) die "pack: expected --target=LIST or --dims=LIST, got '$argument'" ;;
+    *) dir=$argument ;;
+    esac
+  done
+  [[ -x $root/build/bin/dl-compile && -x $root/build/bin/dl-run ]] ||
+    die "pack: expected dl-compile and dl-run in $root/build/bin; build first"
+  mkdir -p "$dir"
+  for operator in "${operators[@]}"; do
+    echo "compiling $operator"
+    "$root/build/bin/dl-compile" "$root/examples/$operator.mlir" -o "$dir/$operator.dlk" \
+      --state-layout=kv,vk --dims="$dims" --target="$targets" 2>"$dir/compile.log" >&2 || {
+      cat "$dir/compile.log" >&2
+      die "pack: $operator.mlir does not compile"
+    }
+  done
+  rm -rf "$dir/compile.log" "$dir/tests"
+  cp "$root/build/bin/dl-run" "$here"/{gpu.sh,bench.sh,bench-goals.csv} "$dir/"
+  if [[ -x $root/build/examples/decode ]]; then
+    cp "$root/build/examples/decode" "$root"/build/runtime/libdlk.so.0 "$dir/"
+  fi
+  copy_test tile_mma_test '*mma*.dlk'
+  copy_test decode_test 'decode*.dlk'
+  echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
+}
+
+#===------------------------------------------------------------------------===
+# Steps of all
+#===------------------------------------------------------------------------===
+
+# step NAME COMMAND...: runs it with its output in a log and says how it went.
+step() {
+  local name=$1 start=$SECONDS word=ok
+  shift
+  "$@" >"$out/$name.log" 2>&1 || word=FAIL
+  [[ $word == ok ]] || failed=1
+  printf '%-4s  %-14s %4d s  %s\n' "$word" "$name" $((SECONDS - start)) "$name.log"
+}
+
+skip() { printf '%-4s  %-14s %6s  %s\n' skip "$1" "" "$2"; }
+
+# at_once LABEL COMMAND...: starts a command; finish_all waits for these and prints what they said.
+labels=() pids=() parts=()
+at_once() {
+  local part
+  part=$(mktemp)
+  labels+=("$1")
+  parts+=("$part")
+  shift
+  "$@" >"$part" 2>&1 &
+  pids+=($!)
+}
+finish_all() {
+  local i status=0 result
+  for i in "${!pids[@]}"; do
+    result=ok
+    wait "${pids[i]}" || result=FAIL status=1
+    echo "== ${labels[i]}: $result"
+    cat "${parts[i]}"
+    rm -f "${parts[i]}"
+  done
+  labels=() pids=() parts=()
+  return $status
+}
+
+verify_all() {
+  local package layout
+  for package in "$dir"/*.dlk; do
+    for layout in kv vk; do
+      at_once "${package##*/} $layout" \
+        "$dir/dl-run" verify "$package" --device="$device" --kernel=".$layout."
+    done
+  done
+  finish_all
+}
+
+run_test() {
+  DL_TEST_DEVICE=$device "$dir/$1" "$dir/tests/$1"/*.dlk
+}
+
+# The example launches on a stream and from a captured graph, and compares the two.
+run_example() {
+  local package status=0
+  for package in "$dir"/*.dlk; do
+    LD_LIBRARY_PATH=$dir "$dir/decode" "$package" "$device" || status=1
+  done
+  return $status
+}
+
+find_sanitizer() {
+  local candidate
+  for candidate in "$(command -v compute-sanitizer || true)" \
+    /usr/local/cuda/{bin,compute-sanitizer}/compute-sanitizer; do
+    if [[ -x $candidate ]]; then
+      echo "$candidate"
+      return
+    fi
+  done
+}
+
+# All four tools on small problems, with dimensions that fit the tiles and that do not.
+run_sanitizer() {
+  local sanitizer=$1 tool package dims status=0
+  for tool in memcheck racecheck initcheck synccheck; do
+    for package in "$dir"/*.dlk; do
+      for dims in 128x128 96x192; do
+        at_once "$tool ${package##*/} $dims" \
+          "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 \
+          "$dir/dl-run" verify "$package" --device="$device" --kernel=".$dims." \
+          --shape=B=2,T=2,HQ=1,HV=2 --gates=strong
+      done
+    done
+    finish_all || status=1
+  done
+  return $status
+}
+
+time_all() { bash "$here/bench.sh" "$dir" --device="$device" ${shape:+"$shape"} >"$out/RESULTS.md"; }
+
+run_all() {
+  local argument sanitizer test
+  device=cuda:0 shape='' out=${OUT:-$dir/out} failed=0
+  for argument in "$@"; do
+    case $argument in
+    --device=*) device=${argument#*=} ;;
+    --shape=*) shape=$argument ;;
+    --out=*) out=${argument#*=} ;;
+    *) die "all: expected --device=, --shape= or --out=, got '$argument'" ;;
+    esac
+  done
+  mkdir -p "$out"
+  step verify verify_all
+  for test in tile_mma_test decode_test; do
+    if [[ -x $dir/$test ]]; then step "$test" run_test "$test"; else skip "$test" "not packed"; fi
+  done
+  if [[ -x $dir/decode ]]; then step decode run_example; else skip decode "not packed"; fi
+  sanitizer=$(find_sanitizer)
+  if [[ $device == cpu ]]; then
+    skip sanitizer "for GPUs"
+  elif [[ -n $sanitizer ]]; then
+    step sanitizer run_sanitizer "$sanitizer"
+  else
+    skip sanitizer "no compute-sanitizer on this machine"
+  fi
+  step bench time_all
+  echo "logs and RESULTS.md in $out, after $SECONDS s"
+  return "$failed"
+}
+
+run_dl_run() {
+  local command=$1 package status=0 default=()
+  shift
+  [[ " $* " == *" --device="* ]] || default=(--device=cuda:0)
+  for package in "$dir"/*.dlk "$dir"/*/*.dlk; do
+    [[ -f $package ]] || continue
+    echo "== ${package#"$dir"/}"
+    "$dir"/dl-run "$command" "$package" "${default[@]}" "$@" || status=1
+  done
+  return $status
+}
+
+command=${1:-}
+case $command in
+-h | --help) usage ;;
+pack)
+  shift
+  pack "$@"
+  ;;
+all | verify | bench)
+  (($# > 1)) || die "$command: expected a folder made by 'gpu.sh pack'; see --help"
+  dir=$2
+  shift 2
+  [[ -x $dir/dl-run ]] || die "expected dl-run in '$dir'; 'gpu.sh pack' puts it there"
+  if [[ $command == all ]]; then run_all "$@"; else run_dl_run "$command" "$@"; fi
+  ;;
+*) die "expected pack, all, verify or bench, got '$command'; see --help" ;;
+esac

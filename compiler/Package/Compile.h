@@ -27,8 +27,9 @@ struct KernelRequest {
   const target::Target *target = nullptr;
   int64_t keyDim = 128, valueDim = 128;
   std::string stateLayout = "kv", stateType = "f32", ioType = "bf16";
-  std::vector<std::string> set;                                     ///< NAME=VALUE
-  int64_t valueTile = 0, keyLanes = 0, keyWarps = 0, minBlocks = 0; ///< of the schedule; 0: chosen
+  std::vector<std::string> set; ///< NAME=VALUE
+  int64_t valueTile = 0, keyLanes = 0, keyWarps = 0,
+          minBlocks = 0; ///< of the schedule; 0: chosen
 
   /// gdn.decode.128x128.kv.f32.bf16
   std::string name() const;

@@ -14,8 +14,8 @@
 namespace dl::package {
 
 /// Compiles a module in the LLVM dialect for x86-64-v3 and links it with the system's linker. The
-/// object needs nothing but the C maths library, which whoever loads it must have loaded.
-/// Diagnostics go to the module.
+/// object needs nothing but the C maths library, which the runtime makes visible before it loads
+/// one. Diagnostics go to the module.
 mlir::FailureOr<std::string> emitHostObject(mlir::ModuleOp module);
 
 /// The LLVM IR such an object is made of, optimised.

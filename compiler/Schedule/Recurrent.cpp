@@ -30,6 +30,16 @@ int64_t residentBlocks(const RecurrentProblem &problem, int64_t valueTile) {
 constexpr int64_t kUsualKeyLanes = 4;
 constexpr int64_t kUsualWarps = 8;
 
+/// Every warp computes the key vectors for itself: no barrier, and the copies cost less than one.
+layout::BlockedParams keyVectorLayout(int64_t keyDim, int64_t warps) {
+  int64_t vector = kVectorElements;
+  while (vector > 1 && keyDim % (layout::kWarpSize * vector) != 0)
+    vector /= 2;
+  if (keyDim % layout::kWarpSize != 0)
+    vector = kVectorElements;
+  return {{vector}, {layout::kWarpSize}, {1}, {0}, warps};
+}
+
 /// Enough warps that a thread holds at most 8 rows.
 int64_t usualKeyWarps(int64_t keyDim, int64_t keyLanes) {
   constexpr int64_t rowsPerThread = 8;
@@ -59,27 +69,25 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
     while (strips % valueWarps != 0)
       --valueWarps;
   }
+  // Where one block holds all of V, no other split has to give the same bits.
+  while (!problem.canSplitValue && !overrides.keyWarps && keyWarps > 1 &&
+         keyWarps * valueWarps > kMaxWarps)
+    keyWarps /= 2;
   RecurrentPlan plan;
   plan.warps = keyWarps * valueWarps;
   if (plan.warps > kMaxWarps)
     return llvm::createStringError("value tile: %d columns take %d warps, expected at most %d",
                                    int(valueWarps * columns), int(plan.warps), int(kMaxWarps));
   int64_t keyPerThread = ceilDiv(problem.keyDim, keyLanes * keyWarps);
+  // Runs of four measured best by half a percent; they also make vectors of four of a thread's
+  // keys.
+  int64_t run = keyPerThread % kVectorElements == 0 ? kVectorElements : keyPerThread;
   plan.valueTile = valueWarps * columns;
-  plan.state = {{keyPerThread, kVectorElements},
-                {keyLanes, valueLanes},
-                {keyWarps, valueWarps},
-                {1, 0},
-                plan.warps};
+  plan.state = {
+      {run, kVectorElements}, {keyLanes, valueLanes}, {keyWarps, valueWarps}, {1, 0}, plan.warps};
   plan.minBlocks = residentBlocks(problem, plan.valueTile);
 
-  // Every warp computes the key vectors for itself: no barrier, and the copies cost less than one.
-  int64_t vector = kVectorElements;
-  while (vector > 1 && problem.keyDim % (32 * vector) != 0)
-    vector /= 2;
-  if (problem.keyDim % 32 != 0)
-    vector = kVectorElements;
-  plan.key = {{vector}, {32}, {1}, {0}, plan.warps};
+  plan.key = keyVectorLayout(problem.keyDim, plan.warps);
   return plan;
 }
 
@@ -109,7 +117,9 @@ llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
   plan.state = {
       {kVectorElements, tile / rows}, {keyLanes, valueLanes}, {1, plan.warps}, {0, 1}, plan.warps};
   plan.minBlocks = residentBlocks(problem, tile);
-  plan.keyIsSlice = true;
+  // With all lanes along K the tile's own slice holds each key once; with fewer it holds copies.
+  plan.keyIsSlice = keyLanes == layout::kWarpSize;
+  plan.key = keyVectorLayout(problem.keyDim, plan.warps);
   return plan;
 }
 } // namespace
@@ -151,6 +161,10 @@ llvm::Expected<RecurrentPlan> schedule::planRecurrent(const RecurrentProblem &pr
         int(overrides.valueTile));
   llvm::Expected<RecurrentPlan> plan =
       problem.layout == StateLayout::KV ? planKV(problem, overrides) : planVK(problem, overrides);
+  // The layout may hold more columns, but a sum along V must not see them: zeros need not stay
+  // zeros on the way to it.
+  if (plan && !problem.canSplitValue)
+    plan->valueTile = problem.valueDim;
   if (plan && overrides.minBlocks)
     plan->minBlocks = overrides.minBlocks;
   return plan;

@@ -15,8 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CudaDriver.h"
-#include "dl/dlk.h"
+#include "test/Integration/Device.h"
 
 #include <gtest/gtest.h>
 
@@ -29,76 +28,9 @@
 #include <string>
 #include <vector>
 
-using namespace dl::runtime;
+using namespace dl::test;
 
 namespace {
-
-//===----------------------------------------------------------------------===//
-// Device memory
-//===----------------------------------------------------------------------===//
-
-/// The device under test, and for a GPU its context.
-class Device {
-public:
-  static Device &get() {
-    static Device device;
-    return device;
-  }
-  dlk_device handle = {DLK_DEVICE_CPU, 0};
-  const cuda::Driver *driver = nullptr;
-
-  void open(const char *text) {
-    ASSERT_EQ(dlk_device_parse(text, &handle), DLK_OK) << dlk_last_error();
-    if (handle.type == DLK_DEVICE_CPU)
-      return;
-    cuda::DeviceFacts facts;
-    cuda::Context context = nullptr;
-    ASSERT_EQ(cuda::getDevice(handle.id, driver, facts), DLK_OK) << dlk_last_error();
-    ASSERT_EQ(driver->primaryRetain(&context, facts.handle), 0);
-    ASSERT_EQ(driver->ctxPush(context), 0);
-  }
-};
-
-/// Bytes on the device with an image on the host.
-class Memory {
-public:
-  explicit Memory(size_t bytes) : image(bytes), device(Device::get()) {
-    if (device.driver)
-      EXPECT_EQ(device.driver->memAlloc(&pointer, bytes), 0);
-    else
-      pointer = reinterpret_cast<uintptr_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
-  }
-  ~Memory() {
-    if (device.driver)
-      device.driver->memFree(pointer);
-    else
-      std::free(data());
-  }
-  Memory(const Memory &) = delete;
-  Memory &operator=(const Memory &) = delete;
-
-  void *data() const { return reinterpret_cast<void *>(pointer); }
-  void upload() {
-    if (device.driver)
-      ASSERT_EQ(device.driver->memcpyHtoD(pointer, image.data(), image.size()), 0);
-    else
-      std::copy(image.begin(), image.end(), static_cast<unsigned char *>(data()));
-  }
-  std::vector<unsigned char> download() const {
-    std::vector<unsigned char> bytes(image.size());
-    if (device.driver)
-      EXPECT_EQ(device.driver->memcpyDtoH(bytes.data(), pointer, bytes.size()), 0);
-    else
-      std::copy_n(static_cast<const unsigned char *>(data()), bytes.size(), bytes.data());
-    return bytes;
-  }
-
-  std::vector<unsigned char> image;
-
-private:
-  Device &device;
-  cuda::DevicePtr pointer = 0;
-};
 
 /// Writes an integer; false if the type does not hold it.
 bool encode(dlk_dtype dtype, double value, void *to) {

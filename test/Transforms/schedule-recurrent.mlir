@@ -1,0 +1,163 @@
+// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 value-tile=64" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,KV
+// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 state-layout=vk state-type=bf16" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,VK
+// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=48" --canonicalize --cse | FileCheck %s --check-prefix=MASK
+// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 state-layout=vk io-type=f32 min-blocks=3" --canonicalize --cse | FileCheck %s --check-prefix=F32
+
+!key = tensor<?xf32, #linattn.of<key, key_head>>
+!value = tensor<?xf32, #linattn.of<value, value_head>>
+!per_head = tensor<f32, #linattn.of<scalar, value_head>>
+
+// How the state is dealt to threads. With kv a read sums over 4 lanes and the warps of a column; with vk lanes run along K,
+// and key vectors are computed where they meet the tile, without conversion.
+// KV-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [8, 4], lanes = [4, 8], warps = [2, 2], order = [1, 0], num_warps = 4>
+// KV-DAG: #[[KEY:.+]] = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 4>
+// VK-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [4, 8], lanes = [16, 2], warps = [1, 4], order = [0, 1], num_warps = 4>
+// ALL-DAG: #[[OFVALUE:.+]] = #tile.slice<0, #[[STATE]]>
+// ALL-DAG: #[[OFKEY:.+]] = #tile.slice<1, #[[STATE]]>
+
+// The arguments say what the package has to know.
+// ALL-LABEL: tile.kernel @delta_decode(
+// ALL-SAME:  %[[Q:[a-z0-9]+]]: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> {tile.access = "r", tile.name = "q", tile.role = "input", tile.shape = ["B", "T", "HQ", 64]}
+// ALL-SAME:  %[[K:[a-z0-9]+]]: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> {tile.access = "r", tile.name = "k"
+// ALL-SAME:  %[[V:[a-z0-9]+]]: memref<?x?x?x128xbf16, strided<[?, ?, ?, 1]>> {tile.access = "r", tile.name = "v", tile.role = "input", tile.shape = ["B", "T", "HV", 128]}
+// ALL-SAME:  %[[G:[a-z0-9]+]]: memref<?x?x?xbf16, strided<[?, ?, ?]>> {{{.*}}tile.name = "g"{{.*}} tile.shape = ["B", "T", "HV"]}
+// ALL-SAME:  %[[O:[a-z0-9]+]]: memref<?x?x?x128xbf16, strided<[?, ?, ?, 1]>> {tile.access = "w", tile.name = "o", tile.role = "output"
+// KV-SAME:   %[[IN:[a-z0-9]+]]: memref<?x?x64x128xf32, strided<[?, ?, 128, 1]>> {tile.access = "r", tile.name = "S", tile.role = "state_in", tile.shape = ["slots", "HV", 64, 128]}
+// KV-SAME:   %[[OUT:[a-z0-9]+]]: memref<?x?x64x128xf32, strided<[?, ?, 128, 1]>> {tile.access = "w", tile.name = "S", tile.role = "state_out"
+// VK-SAME:   %[[IN:[a-z0-9]+]]: memref<?x?x128x64xbf16, strided<[?, ?, 64, 1]>> {tile.access = "r", tile.name = "S", tile.role = "state_in", tile.shape = ["slots", "HV", 128, 64]}
+// VK-SAME:   %[[OUT:[a-z0-9]+]]: memref<?x?x128x64xbf16, strided<[?, ?, 64, 1]>> {tile.access = "w", tile.name = "S", tile.role = "state_out"
+// ALL-SAME:  %[[SRC:[a-z0-9]+]]: memref<?xi32, strided<[?]>> {{{.*}}tile.name = "src_slots", tile.nullable
+// ALL-SAME:  %[[DST:[a-z0-9]+]]: memref<?xi32, strided<[?]>> {{{.*}}tile.name = "dst_slots", tile.nullable
+// ALL-SAME:  %[[FIRST:[a-z0-9]+]]: i32 {tile.default = 0 : i64, tile.name = "first_slot"
+// ALL-SAME:  %[[T:[a-z0-9]+]]: i32 {tile.name = "T", {{.*}}tile.value = "T"}
+// ALL-SAME:  %[[RATIO:[a-z0-9]+]]: i32 {{{.*}}tile.value = ["div", "HV", "HQ"]}
+// Blocks split heads, tiles of V and rows; never K.
+// ALL-SAME:  grid = {{\[\["mul", "HV", 2\], "B", 1\]}}
+// ALL-SAME:  tile.state_bytes = 16384
+
+// ALL-DAG:   %[[C0:.+]] = arith.constant 0 : index
+// ALL-DAG:   %[[C2:.+]] = arith.constant 2 : index
+// ALL-DAG:   %[[C64:.+]] = arith.constant 64 : index
+// ALL-DAG:   %[[X:.+]] = gpu.block_id x
+// ALL-DAG:   %[[ROW:.+]] = gpu.block_id y
+// ALL-DAG:   %[[HEAD:.+]] = arith.divui %[[X]], %[[C2]]
+// ALL-DAG:   %[[TILE:.+]] = arith.remui %[[X]], %[[C2]]
+// ALL-DAG:   %[[COLUMN:.+]] = arith.muli %[[TILE]], %[[C64]]
+
+// A row with a null slot on either side is left alone.
+// ALL:       %[[FROM:.+]] = tile.slot %[[SRC]][%[[ROW]]]
+// ALL:       %[[TO:.+]] = tile.slot %[[DST]][%[[ROW]]]
+// ALL-DAG:   %[[LEAST:.+]] = arith.extsi %[[FIRST]]
+// ALL-DAG:   %[[READABLE:.+]] = arith.cmpi sge, %[[FROM]], %[[LEAST]]
+// ALL-DAG:   %[[WRITABLE:.+]] = arith.cmpi sge, %[[TO]], %[[LEAST]]
+// ALL:       %[[ACTIVE:.+]] = arith.andi %[[READABLE]], %[[WRITABLE]]
+// ALL:       scf.if %[[ACTIVE]] {
+
+// The first access to memory is the state's: all else is computed while it is on its way. The key head follows it too.
+// ALL-NOT:   {{tile|memref}}.load
+// KV:          %[[S0:.+]] = tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true] {{.*}} -> tensor<64x64xf32, #[[STATE]]>
+// VK:          %[[STORED:.+]] = tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true] {{.*}} -> tensor<64x64xbf16, #[[STATE]]>
+// VK:          %[[S0:.+]] = arith.extf %[[STORED]]
+// ALL:         %[[KEYHEAD:.+]] = arith.divui %[[HEAD]],
+// ALL:         %[[LAST:.+]] = scf.for %[[TOKEN:.+]] = %[[C0]] to {{.*}} iter_args(%[[S:.+]] = %[[S0]]) -> (tensor<64x64xf32, #[[STATE]]>) {
+// KV:            tile.load %[[Q]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
+// VK:            tile.load %[[Q]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[OFKEY]]>
+// ALL:           %[[QF:.+]] = arith.extf
+// ALL:           tile.load %[[K]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]]
+// ALL:           %[[KF:.+]] = arith.extf
+// ALL:           tile.load %[[V]][%[[ROW]], %[[TOKEN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[OFVALUE]]>
+// ALL:           %[[VF:.+]] = arith.extf
+// ALL:           memref.load %[[G]][%[[ROW]], %[[TOKEN]], %[[HEAD]]]
+// ALL:           %[[GF:.+]] = arith.extf
+// How much of the write the output gets, q.k, is known before the state is looked at.
+// ALL:           %[[PRODUCT:.+]] = arith.mulf %[[QF]], %[[KF]]
+// ALL:           %[[QK:.+]] = tile.reduce %[[PRODUCT]] axis 0
+// ALL-DAG:       %[[E:.+]] = math.exp %[[GF]]
+// KV-DAG:        %[[KT:.+]] = tile.convert %[[KF]] : {{.*}} -> tensor<64xf32, #[[OFKEY]]>
+// KV-DAG:        %[[QT:.+]] = tile.convert %[[QF]] : {{.*}} -> tensor<64xf32, #[[OFKEY]]>
+// VK-NOT:        tile.convert
+// One pass over the state for both reads, although the second reads the state after the write.
+// ALL-NOT:       tile.dot
+// KV:            %[[READS:.+]]:2 = tile.dot %[[KT]], %[[QT]] with %[[S]] axis 0
+// VK:            %[[READS:.+]]:2 = tile.dot %[[KF]], %[[QF]] with %[[S]] axis 0
+// ALL-NOT:       tile.dot
+// The decay of a head comes after the sum: V products instead of K x V.
+// ALL:           %[[ES:.+]] = tile.splat %[[E]] : f32 -> tensor<64xf32, #[[OFVALUE]]>
+// ALL-DAG:       %[[OLD:.+]] = arith.mulf %[[READS]]#0, %[[ES]]
+// ALL-DAG:       %[[BASE:.+]] = arith.mulf %[[READS]]#1, %[[ES]]
+// ALL:           %[[U:.+]] = arith.subf %[[VF]], %[[OLD]]
+// ALL:           %[[QKS:.+]] = tile.splat %[[QK]]
+// ALL:           %[[OUTPUT:.+]] = math.fma %[[QKS]], %[[U]], %[[BASE]]
+// ALL:           %[[ROUNDED:.+]] = arith.truncf %[[OUTPUT]]
+// ALL:           tile.store %[[ROUNDED]], %[[O]][%[[ROW]], %[[TOKEN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true]
+// The new state, e^g S + k u^T, once.
+// ALL:           %[[EM:.+]] = tile.splat %[[E]] : f32 -> tensor<64x64xf32, #[[STATE]]>
+// ALL:           %[[DECAYED:.+]] = arith.mulf %[[S]], %[[EM]]
+// KV:            %[[A:.+]] = tile.expand %[[KT]] axis 1
+// VK:            %[[A:.+]] = tile.expand %[[KF]] axis 1
+// ALL:           %[[B:.+]] = tile.expand %[[U]] axis 0
+// ALL:           %[[NEXT:.+]] = math.fma %[[A]], %[[B]], %[[DECAYED]]
+// ALL:           scf.yield %[[NEXT]]
+// ALL:         }
+// The state is rounded once, after the last token.
+// VK:          %[[STATEOUT:.+]] = arith.truncf %[[LAST]]
+// KV:          tile.store %[[LAST]], %[[OUT]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true]
+// VK:          tile.store %[[STATEOUT]], %[[OUT]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true]
+// Null rows get zeros, read nothing and touch no state.
+// ALL:       } else {
+// ALL-NOT:     load
+// ALL:         scf.for %[[TOKEN:.+]] = %[[C0]]
+// ALL:           tile.store %{{.+}}, %[[O]][%[[ROW]], %[[TOKEN]], %[[HEAD]], %[[COLUMN]]]
+// ALL-NOT:     tile.store
+// ALL:       tile.return
+
+// Where tiles overhang V, every access along V is masked, no other: state in, value, output, state out, zeros.
+// MASK-LABEL: tile.kernel @delta_decode(
+// MASK-SAME:  grid = ["HV", "B", 1]
+// MASK:       tile.load {{.*}} axes [2, 3] in_bounds [true, false] : memref<?x?x64x48xf32, {{.*}} -> tensor<64x64xf32,
+// MASK:       tile.load {{.*}} axes [3] in_bounds [true] : memref<?x?x?x64xbf16,
+// MASK:       tile.load {{.*}} axes [3] in_bounds [true] : memref<?x?x?x64xbf16,
+// MASK:       tile.load {{.*}} axes [3] in_bounds [false] : memref<?x?x?x48xbf16, {{.*}} -> tensor<64xbf16,
+// MASK:       tile.store {{.*}} axes [3] in_bounds [false]
+// MASK:       tile.store {{.*}} axes [2, 3] in_bounds [true, false]
+// MASK:       } else {
+// MASK:       tile.store {{.*}} axes [3] in_bounds [false]
+
+// F32-LABEL:  tile.kernel @delta_decode(
+// F32-SAME:   memref<?x?x?x64xf32
+// F32-SAME:   memref<?x?x?xf32
+// F32-SAME:   min_blocks = 3
+// F32-NOT:    arith.{{extf|truncf}}
+
+linattn.operator @delta(%q: !key, %k: !key, %v: !value, %g: !per_head) state(%S: !linattn.state) -> (o: !value) {
+  %S1 = linattn.decay %S, %g : !per_head
+  %old = linattn.read %S1, %k : !key -> !value
+  %u = arith.subf %v, %old : !value
+  %S2 = linattn.write %S1, %k, %u : !key, !value
+  %o = linattn.read %S2, %q : !key -> !value
+  linattn.yield %S2, %o : !linattn.state, !value
+}
+
+// -----
+
+!key = tensor<?xf32, #linattn.of<key, value_head>>
+!value = tensor<?xf32, #linattn.of<value, value_head>>
+
+// A read before the decay and the write sees the state as it was. The decay of a channel goes to the key of a read and to the
+// rows of the state. Nothing here belongs to key heads, so there is no head ratio.
+// ALL-LABEL: tile.kernel @early_decode(
+// ALL-NOT:   head_ratio
+// ALL:       scf.for {{.*}} iter_args(%[[S:.+]] = %
+// KV-DAG:      %[[X:.+]] = tile.convert %[[XL:.+]] :
+// KV-DAG:      tile.dot %[[X]] with %[[S]] axis 0
+// ALL:         tile.store
+// ALL:         %[[E:.+]] = math.exp
+// ALL:         %[[ROWS:.+]] = tile.expand %{{.+}} axis 1
+// ALL:         %[[DECAYED:.+]] = arith.mulf %[[S]], %[[ROWS]]
+// ALL:         math.fma %{{.+}}, %{{.+}}, %[[DECAYED]]
+linattn.operator @early(%x: !key, %w: !key, %v: !value) state(%S: !linattn.state) -> (o: !value) {
+  %o = linattn.read %S, %x : !key -> !value
+  %S1 = linattn.decay %S, %w : !key
+  %S2 = linattn.write %S1, %x, %v : !key, !value
+  linattn.yield %S2, %o : !linattn.state, !value
+}

@@ -1,0 +1,277 @@
+//===- RecurrentTest.cpp - Shapes of recurrent kernels --------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Schedule/Recurrent.h"
+#include "gtest/gtest.h"
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+using namespace dl;
+using namespace dl::schedule;
+using layout::RegisterLayout;
+using layout::Source;
+
+static RecurrentOverrides forced(int64_t valueTile, int64_t keyLanes, int64_t keyWarps,
+                                 int64_t minBlocks) {
+  RecurrentOverrides result;
+  result.valueTile = valueTile;
+  result.keyLanes = keyLanes;
+  result.keyWarps = keyWarps;
+  result.minBlocks = minBlocks;
+  return result;
+}
+
+static const char *name(StateLayout layout) { return layout == StateLayout::KV ? "kv" : "vk"; }
+
+static RecurrentProblem problemOf(int64_t key, int64_t value, StateLayout layout) {
+  RecurrentProblem problem;
+  problem.keyDim = key;
+  problem.valueDim = value;
+  problem.layout = layout;
+  return problem;
+}
+
+/// The plan; an empty one, and a failure, if there is none.
+static RecurrentPlan planOf(const RecurrentProblem &problem,
+                            const RecurrentOverrides &overrides = {}) {
+  llvm::Expected<RecurrentPlan> plan = planRecurrent(problem, overrides);
+  if (plan)
+    return *plan;
+  ADD_FAILURE() << name(problem.layout) << " " << problem.keyDim << "x" << problem.valueDim << ": "
+                << llvm::toString(plan.takeError());
+  return {};
+}
+
+static std::string errorOf(const RecurrentProblem &problem, const RecurrentOverrides &overrides) {
+  llvm::Expected<RecurrentPlan> plan = planRecurrent(problem, overrides);
+  return plan ? "no error" : llvm::toString(plan.takeError());
+}
+
+static RegisterLayout stateLayout(const RecurrentProblem &problem, const RecurrentPlan &plan) {
+  llvm::Expected<RegisterLayout> result =
+      layout::blocked({problem.keyDim, plan.valueTile}, plan.state);
+  if (result)
+    return *result;
+  ADD_FAILURE() << llvm::toString(result.takeError());
+  return {};
+}
+
+/// All K and V that kernels are compiled for, in both layouts.
+static void forAllDims(const std::function<void(const RecurrentProblem &)> &check) {
+  for (StateLayout layout : {StateLayout::KV, StateLayout::VK})
+    for (int64_t key = 16; key <= 256; key += 4)
+      for (int64_t value = 16; value <= 256; value += 4)
+        check(problemOf(key, value, layout));
+}
+
+/// In which order a read is summed along K: within a thread, over lanes, over warps. How many
+/// coordinates each partner is away says which numbers meet at each level.
+using Tree = std::tuple<std::vector<int64_t>, std::vector<std::pair<int64_t, int64_t>>,
+                        std::vector<std::pair<int64_t, int64_t>>>;
+
+static Tree treeOf(const RecurrentProblem &problem, const RecurrentPlan &plan) {
+  Tree tree;
+  auto &[registers, lanes, warps] = tree;
+  RegisterLayout state = stateLayout(problem, plan);
+  if (state.digits.empty())
+    return tree;
+  const auto groups = state.reductionGroups(0);
+  for (int64_t reg : groups.front())
+    registers.push_back(state.coordinate(0, reg)[0]);
+  for (const layout::Digit &digit : state.digitsOf(Source::Thread, 0))
+    (digit.div < layout::kWarpSize ? lanes : warps).push_back({digit.mod, digit.stride});
+  return tree;
+}
+
+//===----------------------------------------------------------------------===//
+// All dims
+//===----------------------------------------------------------------------===//
+
+TEST(Recurrent, EveryDimIsCoveredByAKernelThatFitsABlock) {
+  forAllDims([](const RecurrentProblem &problem) {
+    SCOPED_TRACE(std::string(name(problem.layout)) + " " + std::to_string(problem.keyDim) + "x" +
+                 std::to_string(problem.valueDim));
+    RecurrentPlan plan = planOf(problem);
+    RegisterLayout state = stateLayout(problem, plan);
+    ASSERT_EQ(state.rank(), 2u);
+    EXPECT_GE(plan.warps, 1);
+    EXPECT_LE(plan.warps, 32);
+    EXPECT_EQ(state.numThreads, plan.warps * layout::kWarpSize);
+    EXPECT_GE(plan.minBlocks, 1);
+    // K is never split between blocks; the tiles of V cover it, and none is idle.
+    EXPECT_GE(state.covered(0), problem.keyDim);
+    EXPECT_GE(state.covered(1), plan.valueTile);
+    EXPECT_GE(plan.tiles(problem.valueDim) * plan.valueTile, problem.valueDim);
+    EXPECT_LT((plan.tiles(problem.valueDim) - 1) * plan.valueTile, problem.valueDim);
+    // Every element has one owner: no thread adds to a sum what another one adds too.
+    EXPECT_EQ(state.replication(), 1);
+    // The state goes to and from memory in 16-byte accesses along the contiguous axis.
+    unsigned contiguous = problem.layout == StateLayout::KV ? 1 : 0;
+    EXPECT_EQ(state.contiguousRegisters(contiguous) % 4, 0);
+  });
+}
+
+TEST(Recurrent, KeyVectorsHaveALayoutOfTheirOwnOrThatOfTheTile) {
+  forAllDims([](const RecurrentProblem &problem) {
+    RecurrentPlan plan = planOf(problem);
+    EXPECT_EQ(plan.keyIsSlice, problem.layout == StateLayout::VK);
+    if (plan.keyIsSlice)
+      return;
+    llvm::Expected<RegisterLayout> key = layout::blocked({problem.keyDim}, plan.key);
+    ASSERT_TRUE(bool(key)) << llvm::toString(key.takeError());
+    EXPECT_GE(key->covered(0), problem.keyDim);
+    EXPECT_EQ(key->numThreads, plan.warps * layout::kWarpSize);
+    // Each warp holds the whole vector, so its sums need no barrier.
+    EXPECT_TRUE(key->reductionWarpDigits(0).empty());
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The summation tree
+//===----------------------------------------------------------------------===//
+
+TEST(Recurrent, EverySplitOfVSumsAlongTheSameTree) {
+  forAllDims([](const RecurrentProblem &problem) {
+    const Tree tree = treeOf(problem, planOf(problem));
+    for (int64_t tile : {32, 64, 96, 128, 256}) {
+      llvm::Expected<RecurrentPlan> plan = planRecurrent(problem, forced(tile, 0, 0, 0));
+      if (!plan) { // too many warps; what may be refused is tested below
+        llvm::consumeError(plan.takeError());
+        continue;
+      }
+      EXPECT_EQ(plan->valueTile, tile);
+      EXPECT_EQ(treeOf(problem, *plan), tree) << name(problem.layout) << " " << problem.keyDim
+                                              << "x" << problem.valueDim << " by " << tile;
+    }
+  });
+}
+
+TEST(Recurrent, TheTreeDependsOnKAndTheLayoutAlone) {
+  for (StateLayout layout : {StateLayout::KV, StateLayout::VK})
+    for (int64_t key = 16; key <= 256; key += 4) {
+      const RecurrentProblem first = problemOf(key, 16, layout);
+      const Tree tree = treeOf(first, planOf(first));
+      for (int64_t value = 20; value <= 256; value += 4) {
+        const RecurrentProblem other = problemOf(key, value, layout);
+        EXPECT_EQ(treeOf(other, planOf(other)), tree)
+            << name(layout) << " K = " << key << ", V = " << value;
+      }
+    }
+}
+
+TEST(Recurrent, OverridesOfTheKeyAxisChangeTheTree) {
+  // A test of the tests above: treeOf sees what it should.
+  const RecurrentProblem problem = problemOf(128, 128, StateLayout::KV);
+  const Tree tree = treeOf(problem, planOf(problem));
+  EXPECT_NE(treeOf(problem, planOf(problem, forced(0, 8, 0, 0))), tree);
+  EXPECT_NE(treeOf(problem, planOf(problem, forced(0, 0, 2, 0))), tree);
+}
+
+//===----------------------------------------------------------------------===//
+// A step that sums along V
+//===----------------------------------------------------------------------===//
+
+TEST(Recurrent, AStepThatSumsAlongVHoldsExactlyV) {
+  forAllDims([](RecurrentProblem problem) {
+    problem.canSplitValue = false;
+    RecurrentPlan plan = planOf(problem);
+    EXPECT_EQ(plan.valueTile, problem.valueDim);
+    EXPECT_EQ(plan.tiles(problem.valueDim), 1);
+    EXPECT_LE(plan.warps, 32);
+    EXPECT_GE(stateLayout(problem, plan).covered(1), problem.valueDim);
+  });
+}
+
+TEST(Recurrent, AStepThatSumsAlongVCannotBeSplit) {
+  RecurrentProblem problem = problemOf(64, 128, StateLayout::KV);
+  problem.canSplitValue = false;
+  EXPECT_EQ(errorOf(problem, forced(64, 0, 0, 0)),
+            "value tile: the step sums along V, so expected at least 128, got 64");
+  EXPECT_EQ(planOf(problem, forced(128, 0, 0, 0)).valueTile, 128);
+}
+
+//===----------------------------------------------------------------------===//
+// Overrides and errors
+//===----------------------------------------------------------------------===//
+
+TEST(Recurrent, OverridesAreObeyed) {
+  const RecurrentProblem problem = problemOf(128, 256, StateLayout::KV);
+  RecurrentPlan plan = planOf(problem, forced(64, 8, 2, 7));
+  EXPECT_EQ(plan.valueTile, 64);
+  EXPECT_EQ(plan.state.lanes[0], 8);
+  EXPECT_EQ(plan.state.warps[0], 2);
+  EXPECT_EQ(plan.minBlocks, 7);
+  EXPECT_EQ(plan.warps, 2 * (64 / (32 / 8 * 4)));
+  // One alone leaves the rest to the model.
+  EXPECT_EQ(planOf(problem, forced(64, 0, 0, 0)).state.lanes[0], planOf(problem).state.lanes[0]);
+  EXPECT_EQ(planOf(problem, forced(0, 0, 0, 3)).valueTile, planOf(problem).valueTile);
+}
+
+TEST(Recurrent, FewerColumnsLeaveRoomForMoreBlocks) {
+  const RecurrentProblem problem = problemOf(128, 128, StateLayout::VK);
+  EXPECT_GT(planOf(problem, forced(16, 0, 0, 0)).minBlocks,
+            planOf(problem, forced(128, 0, 0, 0)).minBlocks);
+}
+
+TEST(Recurrent, DimsThatCannotBeServedAreNamed) {
+  const StateLayout kv = StateLayout::KV;
+  EXPECT_EQ(errorOf(problemOf(12, 64, kv), {}),
+            "key dimension: expected a multiple of 4 from 16 to 256, got 12");
+  EXPECT_EQ(errorOf(problemOf(64, 260, kv), {}),
+            "value dimension: expected a multiple of 4 from 16 to 256, got 260");
+  EXPECT_EQ(errorOf(problemOf(64, 66, StateLayout::VK), {}),
+            "value dimension: expected a multiple of 4 from 16 to 256, got 66");
+  EXPECT_EQ(errorOf(problemOf(0, 64, kv), {}),
+            "key dimension: expected a multiple of 4 from 16 to 256, got 0");
+  EXPECT_EQ(errorOf(problemOf(-64, 64, kv), {}),
+            "key dimension: expected a multiple of 4 from 16 to 256, got -64");
+}
+
+TEST(Recurrent, OverridesThatCannotBeServedAreNamed) {
+  const RecurrentProblem kv = problemOf(128, 128, StateLayout::KV);
+  const RecurrentProblem vk = problemOf(128, 128, StateLayout::VK);
+  EXPECT_EQ(errorOf(kv, forced(48, 0, 0, 0)), "value tile: expected a multiple of 32, got 48");
+  EXPECT_EQ(errorOf(vk, forced(6, 0, 0, 0)), "value tile: expected a multiple of 4, got 6");
+  EXPECT_EQ(errorOf(kv, forced(512, 0, 0, 0)),
+            "value tile: 512 columns take 64 warps, expected at most 32");
+  EXPECT_EQ(errorOf(kv, forced(0, 3, 0, 0)),
+            "key lanes: expected a power of two up to 32 and the state layout kv, got 3");
+  EXPECT_EQ(errorOf(vk, forced(0, 8, 0, 0)),
+            "key lanes: expected a power of two up to 32 and the state layout kv, got 8");
+  EXPECT_EQ(errorOf(kv, forced(0, 0, 33, 0)),
+            "key warps: expected 1 to 32 and the state layout kv (with "
+            "vk, warps split V only), got 33");
+  EXPECT_EQ(errorOf(vk, forced(0, 0, 2, 0)),
+            "key warps: expected 1 to 32 and the state layout kv (with "
+            "vk, warps split V only), got 2");
+}
+
+//===----------------------------------------------------------------------===//
+// Alternatives
+//===----------------------------------------------------------------------===//
+
+TEST(Recurrent, AlternativesDealKToHalfTheWarps) {
+  const RecurrentProblem problem = problemOf(128, 128, StateLayout::KV);
+  auto ways = recurrentAlternatives(problem, forced(64, 0, 0, 0));
+  ASSERT_EQ(ways.size(), 2u);
+  EXPECT_EQ(ways[0].keyWarps, 0); // the usual number
+  EXPECT_EQ(ways[1].keyWarps * 2, planOf(problem).state.warps[0]);
+  for (const RecurrentOverrides &way : ways) {
+    EXPECT_EQ(way.valueTile, 64);
+    planOf(problem, way); // can be scheduled
+  }
+}
+
+TEST(Recurrent, WhatIsForcedHasNoAlternative) {
+  const RecurrentProblem kv = problemOf(128, 128, StateLayout::KV);
+  EXPECT_EQ(recurrentAlternatives(kv, forced(0, 0, 4, 0)).size(), 1u);
+  EXPECT_EQ(recurrentAlternatives(kv, forced(0, 0, 0, 2)).size(), 1u);
+  EXPECT_EQ(recurrentAlternatives(problemOf(128, 128, StateLayout::VK), {}).size(), 1u);
+  EXPECT_EQ(recurrentAlternatives(problemOf(16, 128, StateLayout::KV), {}).size(), 1u); // one warp
+}
