@@ -51,26 +51,30 @@ static std::unique_ptr<llvm::TargetMachine> makeHostMachine(std::string &error) 
                                   llvm::CodeGenOptLevel::Default));
 }
 
-static FailureOr<std::unique_ptr<llvm::Module>>
-emitModule(ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine &machine) {
-  std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(module, context, "host");
-  if (!result)
-    return failure();
-  result->setTargetTriple(machine.getTargetTriple());
-  result->setDataLayout(machine.createDataLayout());
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder passes(&machine);
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(graphs);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, graphs, modules);
-  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(*result, modules);
-  return result;
-}
+namespace {
+/// The optimised LLVM module with the machine that it is for.
+struct HostModule {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> module;
+
+  LogicalResult build(ModuleOp from) {
+    std::string error;
+    machine = makeHostMachine(error);
+    if (!machine)
+      return from.emitError(error);
+    module = translateModuleToLLVMIR(from, context, "host");
+    if (!module)
+      return failure();
+    module->setTargetTriple(machine->getTargetTriple());
+    module->setDataLayout(machine->createDataLayout());
+    dl::runLLVMPasses(*module, *machine, [](llvm::PassBuilder &builder) {
+      return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
+    });
+    return success();
+  }
+};
+} // namespace
 
 /// Any ELF linker will do: $DL_LD (empty: none), or the first of the usual names on PATH.
 static std::optional<std::string> findLinker() {
@@ -115,34 +119,24 @@ static FailureOr<std::string> linkShared(ModuleOp module, StringRef object) {
 }
 
 FailureOr<std::string> dl::package::emitHostObject(ModuleOp module) {
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = makeHostMachine(error);
-  if (!machine)
-    return module.emitError(error);
-  llvm::LLVMContext context;
-  FailureOr<std::unique_ptr<llvm::Module>> llvmModule = emitModule(module, context, *machine);
-  if (failed(llvmModule))
+  HostModule host;
+  if (failed(host.build(module)))
     return failure();
   SmallString<0> object;
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if (host.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
     return module.emitError("LLVM has no object writer for the host");
-  passes.run(**llvmModule);
+  passes.run(*host.module);
   return linkShared(module, object);
 }
 
 FailureOr<std::string> dl::package::emitHostIR(ModuleOp module) {
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = makeHostMachine(error);
-  if (!machine)
-    return module.emitError(error);
-  llvm::LLVMContext context;
-  FailureOr<std::unique_ptr<llvm::Module>> llvmModule = emitModule(module, context, *machine);
-  if (failed(llvmModule))
+  HostModule host;
+  if (failed(host.build(module)))
     return failure();
   std::string text;
   llvm::raw_string_ostream stream(text);
-  (*llvmModule)->print(stream, nullptr);
+  host.module->print(stream, nullptr);
   return text;
 }

@@ -51,6 +51,9 @@ void dl::buildPreparePipeline(OpPassManager &manager, const PrepareOptions &opti
 
 void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &options) {
   addPrepare(manager, options.set);
+  manager.addNestedPass<linattn::OperatorOp>(linattn::createLinAttnHoistScalars());
+  manager.addNestedPass<linattn::OperatorOp>(createCanonicalizerPass());
+  manager.addNestedPass<linattn::OperatorOp>(createCSEPass());
   ScheduleRecurrentOptions schedule;
   schedule.keyDim = options.keyDim;
   schedule.valueDim = options.valueDim;

@@ -33,6 +33,8 @@ mlir::FailureOr<mlir::DictionaryAttr> parseSettings(OperatorOp op,
 
 /// Patterns that write sigmoid, softplus and l2norm in arith and math.
 void populateExpandPatterns(mlir::RewritePatternSet &patterns);
+/// Patterns of linattn-hoist-scalars.
+void populateHoistScalarsPatterns(mlir::RewritePatternSet &patterns);
 
 #define GEN_PASS_REGISTRATION
 #include "passes/LinAttn/Passes.h.inc"

@@ -72,4 +72,24 @@ def LinAttnExpand : Pass<"linattn-expand", "::dl::linattn::OperatorOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def LinAttnHoistScalars : Pass<"linattn-hoist-scalars", "::dl::linattn::OperatorOp"> {
+  let summary = "Takes numbers per head out of the products with the state";
+  let description = [{
+    A factor of a read's key multiplies its result instead, a factor of a write's key its value. So
+    the state meets inputs as they came, and what scales them, a norm for one, is only needed after
+    the pass over the state.
+
+    ```mlir
+    %f = linattn.broadcast %norm : !per_key_head -> !key
+    %kn = arith.mulf %k, %f : !key
+    %r = linattn.read %S, %kn : !key -> !value
+    // becomes
+    %p = linattn.read %S, %k : !key -> !value
+    %f = linattn.broadcast %norm : !per_key_head -> !value
+    %r = arith.mulf %p, %f : !value
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 #endif // DL_PASSES_LINATTN_PASSES_TD

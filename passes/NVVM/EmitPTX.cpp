@@ -91,25 +91,30 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const dl::PTXOptions &op
                                   std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// Scalar clean-up only. The kernels come unrolled and in the order they are to be issued; loop
-/// passes would hoist addresses out of the token loop and turn them into running pointers, two
-/// registers each, which the state needs more.
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+void dl::runLLVMPasses(llvm::Module &module, llvm::TargetMachine &machine,
+                       llvm::function_ref<llvm::ModulePassManager(llvm::PassBuilder &)> build) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder passes(&machine);
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(graphs);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, graphs, modules);
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  build(builder).run(module, modules);
+}
+
+/// Scalar clean-up only. The kernels come unrolled and in the order they are to be issued; loop
+/// passes would hoist addresses out of the token loop and turn them into running pointers, two
+/// registers each, which the state needs more.
+static llvm::ModulePassManager buildCleanUp(llvm::PassBuilder &builder) {
   llvm::ModulePassManager pipeline;
-  llvm::cantFail(passes.parsePassPipeline(
+  llvm::cantFail(builder.parsePassPipeline(
       pipeline, "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,gvn,"
                 "instcombine<no-verify-fixpoint>,simplifycfg,adce)"));
-  pipeline.run(module, modules);
+  return pipeline;
 }
 
 FailureOr<std::unique_ptr<llvm::Module>> dl::emitNVPTXModule(gpu::GPUModuleOp module,
@@ -125,7 +130,7 @@ FailureOr<std::unique_ptr<llvm::Module>> dl::emitNVPTXModule(gpu::GPUModuleOp mo
   annotateInlineAssembly(*result);
   result->setTargetTriple(llvm::Triple("nvptx64-nvidia-cuda"));
   result->setDataLayout(machine->createDataLayout());
-  optimize(*result, *machine);
+  runLLVMPasses(*result, *machine, buildCleanUp);
   return result;
 }
 

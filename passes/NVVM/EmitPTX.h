@@ -11,12 +11,17 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
 #include <string>
 
 namespace dl {
 
 /// Registers the translations from MLIR to LLVM IR that the emitters need.
 void registerTranslations(mlir::DialectRegistry &registry);
+
+/// Runs the passes that `build` makes on a module, with the analyses of its machine registered.
+void runLLVMPasses(llvm::Module &module, llvm::TargetMachine &machine,
+                   llvm::function_ref<llvm::ModulePassManager(llvm::PassBuilder &)> build);
 
 struct PTXOptions {
   llvm::StringRef chip;     ///< -mcpu: "sm_90a"

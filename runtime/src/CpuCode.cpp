@@ -35,6 +35,16 @@ static void loadMaths() {
   (void)maths; // where it has another name, dlopen of the object says what is missing
 }
 
+/// Host objects are compiled for x86-64-v3. An older processor would stop the process at the first
+/// fused multiply-add.
+static bool processorIsNewEnough() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
 namespace {
 class CpuCode : public LoadedCode {
 public:
@@ -46,6 +56,8 @@ public:
   }
 
   dlk_status load(const char *data, size_t bytes) {
+    if (!processorIsNewEnough())
+      return fail(DLK_UNSUPPORTED, "cpu: expected an x86-64 processor with AVX2 and FMA");
     file = memfd_create("dlk", MFD_CLOEXEC);
     if (file < 0)
       return fail(DLK_DEVICE_ERROR, "cpu: cannot create an anonymous file: %s",

@@ -291,6 +291,9 @@ bool registerPackage(const std::string &path) {
     std::fprintf(stderr, "%s\n", dlk_last_error());
     return false;
   }
+  // Open until the tests have run.
+  static std::vector<std::unique_ptr<dlk_package, decltype(&dlk_package_close)>> packages;
+  packages.emplace_back(package, dlk_package_close);
   std::string suite = path.substr(path.find_last_of('/') + 1);
   suite = suite.substr(0, suite.find_last_of('.'));
   int count = 0;

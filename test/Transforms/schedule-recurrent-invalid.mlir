@@ -6,7 +6,7 @@
 // RUN: not dl-opt %s --linattn-schedule-recurrent="io-type=i8" 2>&1 | FileCheck %s --check-prefix=IO
 // RUN: not dl-opt %s --linattn-schedule-recurrent="value-tile=48" 2>&1 | FileCheck %s --check-prefix=TILE
 // RUN: not dl-opt %s --linattn-schedule-recurrent="value-tile=20 state-layout=vk" 2>&1 | FileCheck %s --check-prefix=TILEVK
-// RUN: not dl-opt %s --linattn-schedule-recurrent="value-tile=1024" 2>&1 | FileCheck %s --check-prefix=WARPS
+// RUN: not dl-opt %s --linattn-schedule-recurrent="value-tile=2048" 2>&1 | FileCheck %s --check-prefix=WARPS
 // RUN: not dl-opt %s --linattn-schedule-recurrent="value-tile=64" 2>&1 | FileCheck %s --check-prefix=ALONG
 // RUN: not dl-opt %s --linattn-schedule-recurrent="key-lanes=5" 2>&1 | FileCheck %s --check-prefix=LANES
 // RUN: not dl-opt %s --linattn-schedule-recurrent="key-lanes=8 state-layout=vk" 2>&1 | FileCheck %s --check-prefix=LANESVK
@@ -26,7 +26,7 @@
 // TILE:       [[@LINE+8]]:1: error: value tile: the step sums along V, so expected at least 128, got 48
 // TILEVK:     [[@LINE+7]]:1: error: value tile: the step sums along V, so expected at least 128, got 20
 // ALONG:      [[@LINE+6]]:1: error: value tile: the step sums along V, so expected at least 128, got 64
-// WARPS:      [[@LINE+5]]:1: error: value tile: 1024 columns take {{[0-9]+}} warps, expected at most 32
+// WARPS:      [[@LINE+5]]:1: error: value tile: 2048 columns take 64 warps, expected at most 32
 // LANES:      [[@LINE+4]]:1: error: key lanes: expected a power of two up to 32 and the state layout kv, got 5
 // LANESVK:    [[@LINE+3]]:1: error: key lanes: expected a power of two up to 32 and the state layout kv, got 8
 // KEYWARPS:   [[@LINE+2]]:1: error: key warps: expected 1 to 32 and the state layout kv (with vk, warps split V only), got 33

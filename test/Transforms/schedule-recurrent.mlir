@@ -1,17 +1,17 @@
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 value-tile=64" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,KV
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 state-layout=vk state-type=bf16" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,VK
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=48" --canonicalize --cse | FileCheck %s --check-prefix=MASK
-// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 state-layout=vk io-type=f32 min-blocks=3" --canonicalize --cse | FileCheck %s --check-prefix=F32
+// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=128 value-dim=128 state-layout=vk io-type=f32 min-blocks=3" --canonicalize --cse | FileCheck %s --check-prefix=F32
 
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>
 
-// How the state is dealt to threads. With kv a read sums over 4 lanes and the warps of a column; with vk lanes run along K,
-// and key vectors are computed where they meet the tile, without conversion.
-// KV-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [8, 4], lanes = [4, 8], warps = [2, 2], order = [1, 0], num_warps = 4>
-// KV-DAG: #[[KEY:.+]] = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 4>
-// VK-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [4, 8], lanes = [16, 2], warps = [1, 4], order = [0, 1], num_warps = 4>
+// How the state is dealt to threads. With kv a read sums over 4 lanes and the warps of a column; with vk lanes run along K.
+// Key vectors have a layout of their own in which no lane computes what another one does.
+// KV-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [{{[0-9]+}}, 4], lanes = [4, 8], warps = [2, 2], order = [1, 0], num_warps = 4>
+// VK-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [4, {{[0-9]+}}], lanes = [16, 2], warps = [1, 4], order = [0, 1], num_warps = 4>
+// ALL-DAG: #[[KEY:.+]] = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 4>
 // ALL-DAG: #[[OFVALUE:.+]] = #tile.slice<0, #[[STATE]]>
 // ALL-DAG: #[[OFKEY:.+]] = #tile.slice<1, #[[STATE]]>
 
@@ -60,8 +60,7 @@
 // VK:          %[[S0:.+]] = arith.extf %[[STORED]]
 // ALL:         %[[KEYHEAD:.+]] = arith.divui %[[HEAD]],
 // ALL:         %[[LAST:.+]] = scf.for %[[TOKEN:.+]] = %[[C0]] to {{.*}} iter_args(%[[S:.+]] = %[[S0]]) -> (tensor<64x64xf32, #[[STATE]]>) {
-// KV:            tile.load %[[Q]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
-// VK:            tile.load %[[Q]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[OFKEY]]>
+// ALL:           tile.load %[[Q]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
 // ALL:           %[[QF:.+]] = arith.extf
 // ALL:           tile.load %[[K]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]]
 // ALL:           %[[KF:.+]] = arith.extf
@@ -73,13 +72,11 @@
 // ALL:           %[[PRODUCT:.+]] = arith.mulf %[[QF]], %[[KF]]
 // ALL:           %[[QK:.+]] = tile.reduce %[[PRODUCT]] axis 0
 // ALL-DAG:       %[[E:.+]] = math.exp %[[GF]]
-// KV-DAG:        %[[KT:.+]] = tile.convert %[[KF]] : {{.*}} -> tensor<64xf32, #[[OFKEY]]>
-// KV-DAG:        %[[QT:.+]] = tile.convert %[[QF]] : {{.*}} -> tensor<64xf32, #[[OFKEY]]>
-// VK-NOT:        tile.convert
+// ALL-DAG:       %[[KT:.+]] = tile.convert %[[KF]] : {{.*}} -> tensor<64xf32, #[[OFKEY]]>
+// ALL-DAG:       %[[QT:.+]] = tile.convert %[[QF]] : {{.*}} -> tensor<64xf32, #[[OFKEY]]>
 // One pass over the state for both reads, although the second reads the state after the write.
 // ALL-NOT:       tile.dot
-// KV:            %[[READS:.+]]:2 = tile.dot %[[KT]], %[[QT]] with %[[S]] axis 0
-// VK:            %[[READS:.+]]:2 = tile.dot %[[KF]], %[[QF]] with %[[S]] axis 0
+// ALL:           %[[READS:.+]]:2 = tile.dot %[[KT]], %[[QT]] with %[[S]] axis 0
 // ALL-NOT:       tile.dot
 // The decay of a head comes after the sum: V products instead of K x V.
 // ALL:           %[[ES:.+]] = tile.splat %[[E]] : f32 -> tensor<64xf32, #[[OFVALUE]]>
@@ -93,8 +90,7 @@
 // The new state, e^g S + k u^T, once.
 // ALL:           %[[EM:.+]] = tile.splat %[[E]] : f32 -> tensor<64x64xf32, #[[STATE]]>
 // ALL:           %[[DECAYED:.+]] = arith.mulf %[[S]], %[[EM]]
-// KV:            %[[A:.+]] = tile.expand %[[KT]] axis 1
-// VK:            %[[A:.+]] = tile.expand %[[KF]] axis 1
+// ALL:           %[[A:.+]] = tile.expand %[[KT]] axis 1
 // ALL:           %[[B:.+]] = tile.expand %[[U]] axis 0
 // ALL:           %[[NEXT:.+]] = math.fma %[[A]], %[[B]], %[[DECAYED]]
 // ALL:           scf.yield %[[NEXT]]
@@ -124,10 +120,16 @@
 // MASK:       tile.store {{.*}} axes [3] in_bounds [false]
 
 // F32-LABEL:  tile.kernel @delta_decode(
-// F32-SAME:   memref<?x?x?x64xf32
+// F32-SAME:   memref<?x?x?x128xf32
 // F32-SAME:   memref<?x?x?xf32
 // F32-SAME:   min_blocks = 3
 // F32-NOT:    arith.{{extf|truncf}}
+// Where the lanes of the tile hold each key once, key vectors are computed in the tile's own layout.
+// F32-NOT:    tile.convert
+// F32:        tile.dot
+// F32-NOT:    tile.convert
+// F32-NOT:    arith.{{extf|truncf}}
+// F32:        tile.return
 
 linattn.operator @delta(%q: !key, %k: !key, %v: !value, %g: !per_head) state(%S: !linattn.state) -> (o: !value) {
   %S1 = linattn.decay %S, %g : !per_head

@@ -1,0 +1,139 @@
+//===- Decode.h - Decode kernels beside hand-written recurrences ----------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A Problem holds numbers under the names of a kernel's arguments. `launch` puts them into memory
+// of the device and runs a kernel of a package on them, through the C interface; `expected` gives
+// them, rounded to their storage types, to a recurrence of test/Reference, in double precision.
+//
+// In memory every tensor is padded along all free strides and lies between guards. All bytes that
+// belong to no element are NaN, and after each launch every byte that the kernel had no business
+// with must be as it was: inputs, padding, guards.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_TEST_INTEGRATION_DECODE_H
+#define DL_TEST_INTEGRATION_DECODE_H
+
+#include "test/Integration/Device.h"
+#include "test/Reference/DeltaRule.h"
+#include "test/Reference/RWKV.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dl::test {
+using namespace recurrence;
+
+/// An operator as one of the packages has it.
+struct Operator {
+  enum Kind { GDN, KDA, RWKV6 };
+  std::string package; ///< stem of the file's name
+  Kind kind;
+  dlk_dtype io = DLK_BF16;
+  Gate gate = Gate::Softplus;
+  double lowerBound = -5;
+  bool normalize = true;
+  Beta beta = Beta::Logit;
+  double betaFactor = 1;
+  bool rawDecay = false; ///< RWKV-6's w
+
+  bool isDelta() const { return kind != RWKV6; }
+  /// Under which names the kernels take the query, the gate and the strength.
+  const char *query() const { return isDelta() ? "q" : "r"; }
+  const char *gateName() const { return !isDelta() ? "w" : gate == Gate::Precomputed ? "g" : "a"; }
+  const char *betaName() const { return beta == Beta::Logit ? "b" : "beta"; }
+};
+
+/// The three with their default options.
+std::vector<Operator> shippedOperators();
+/// The packages with other options, one for each.
+std::vector<Operator> variants();
+Operator operatorOf(const std::string &package);
+
+struct Problem {
+  Operator op;
+  Sizes n;
+  std::string layout;
+  std::map<std::string, Tensor> tensors;      ///< inputs [B, T, heads...] and params [heads...]
+  Tensor pool;                                ///< [slots, HV, K, V], whatever the layout in memory
+  std::vector<int32_t> sources, destinations; ///< empty: row = slot
+  int32_t firstSlot = 0;
+  std::optional<double> scale;
+
+  bool isNull(int64_t row) const { return source(row) < firstSlot || destination(row) < firstSlot; }
+  int64_t source(int64_t row) const { return sources.empty() ? row : sources[row]; }
+  int64_t destination(int64_t row) const { return destinations.empty() ? row : destinations[row]; }
+  dlk_dtype dtypeOf(const std::string &name) const;
+  Tensor &gate() { return tensors.at(op.gateName()); }
+  Tensor &strength() { return tensors.at(op.betaName()); }
+};
+
+/// Random numbers as they come from a layer; `slots` defaults to B.
+Problem makeProblem(const Operator &op, Sizes n, const std::string &layout, uint64_t seed = 1,
+                    int64_t slots = 0);
+/// Only row `row` of the problem, on a pool of its own slot.
+Problem rowOf(const Problem &problem, int64_t row);
+/// Only tokens [from, from + count).
+Problem tokensOf(const Problem &problem, int64_t from, int64_t count);
+
+struct Outcome {
+  dlk_status status = DLK_OK;
+  std::string message;
+  Tensor o;    ///< [B, T, HV, V]
+  Tensor pool; ///< as in the problem
+};
+
+/// An argument in memory; several may lie in one memory.
+struct Argument {
+  dlk_arg_info info = {};
+  std::vector<int64_t> shape, strides;
+  std::shared_ptr<Memory> memory;
+  uint64_t byteOffset = 0;
+  bool isAbsent = false;
+
+  size_t place(int64_t n) const; ///< byte of element n, row-major over the shape
+  int64_t numElements() const;
+  void set(int64_t n, double value);
+  dlk_tensor view() const;
+};
+
+struct LaunchOptions {
+  bool inPlace = true; ///< one pool is read and written
+  int64_t padding = 1; ///< units of the alignment, added to every free stride
+  uint32_t flags = 0;
+  /// Changes the views before the launch; arguments are found by name, "S" is the state read.
+  std::function<void(std::vector<Argument> &)> change;
+};
+
+Argument &find(std::vector<Argument> &arguments, const std::string &name);
+Outcome launch(const Problem &problem, const LaunchOptions &options = {});
+/// The kernel that `launch` takes.
+const dlk_kernel *kernelOf(const Problem &problem);
+
+Outcome expected(const Problem &problem);
+
+/// rms(got - want) / rms(want); infinite if anything of `got` is not finite.
+double rmsRatio(const Tensor &got, const Tensor &want);
+bool sameBits(const Tensor &a, const Tensor &b);
+
+/// DEC over everything and in each row and head; slots that no row writes are as they were; null
+/// rows get zeros.
+void check(const Problem &problem, const Outcome &got);
+void launchAndCheck(const Problem &problem, const LaunchOptions &options = {});
+/// The launch is refused and `message` is part of the one line that says why.
+void expectRefused(const Problem &problem, const LaunchOptions &options, dlk_status status,
+                   const std::string &message);
+
+void setPackageFolder(const std::string &folder);
+
+} // namespace dl::test
+
+#endif // DL_TEST_INTEGRATION_DECODE_H

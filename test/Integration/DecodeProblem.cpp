@@ -1,0 +1,354 @@
+//===- DecodeProblem.cpp - Numbers to decode and what must come of them ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/Integration/Decode.h"
+#include "test/Reference/Random.h"
+#include "tools/dl-run/Numbers.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace dl::test {
+
+//===----------------------------------------------------------------------===//
+// Operators
+//===----------------------------------------------------------------------===//
+
+std::vector<Operator> shippedOperators() {
+  return {{"gdn", Operator::GDN}, {"kda", Operator::KDA}, {"rwkv6", Operator::RWKV6}};
+}
+
+std::vector<Operator> variants() {
+  std::vector<Operator> result;
+  for (Operator op : shippedOperators()) {
+    const std::string name = op.package;
+    auto add = [&](const char *suffix, auto change) {
+      Operator variant = op;
+      variant.package = name + suffix;
+      change(variant);
+      result.push_back(variant);
+    };
+    add("-f16", [](Operator &x) { x.io = DLK_F16; });
+    add("-f32", [](Operator &x) { x.io = DLK_F32; });
+    if (!op.isDelta()) {
+      add("-raw", [](Operator &x) { x.rawDecay = true; });
+      continue;
+    }
+    add("-plain", [](Operator &x) {
+      x.gate = Gate::Precomputed;
+      x.normalize = false;
+      x.beta = Beta::Value;
+    });
+    add("-factor2", [](Operator &x) { x.betaFactor = 2; });
+    add("-beta", [](Operator &x) { x.beta = Beta::Value; });
+    add("-beta-f32", [](Operator &x) {
+      x.beta = Beta::Value;
+      x.io = DLK_F32;
+    });
+    if (op.kind != Operator::KDA)
+      continue;
+    auto bounded = [](Operator &x) {
+      x.gate = Gate::Bounded;
+      x.lowerBound = -3;
+    };
+    add("-bounded", bounded);
+    add("-bounded-f32", [&](Operator &x) {
+      bounded(x);
+      x.io = DLK_F32;
+    });
+  }
+  return result;
+}
+
+Operator operatorOf(const std::string &package) {
+  for (const auto &list : {shippedOperators(), variants()})
+    for (const Operator &op : list)
+      if (op.package == package)
+        return op;
+  ADD_FAILURE() << "no operator " << package;
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Problems
+//===----------------------------------------------------------------------===//
+
+dlk_dtype Problem::dtypeOf(const std::string &name) const {
+  if (name == "g" || name == "A_log" || name == "dt_bias" || name == "u")
+    return DLK_F32;
+  return op.io;
+}
+
+static void addDeltaInputs(Problem &problem, Random &random) {
+  const Operator &op = problem.op;
+  const Sizes &n = problem.n;
+  const bool perChannel = op.kind == Operator::KDA;
+  Shape gate{n.B, n.T, n.HV}, bias{n.HV};
+  if (perChannel) {
+    gate.push_back(n.K);
+    bias.push_back(n.K);
+  }
+  if (op.gate == Gate::Precomputed) {
+    problem.tensors["g"] = random.uniform(gate, -2.0, 0.0);
+  } else {
+    problem.tensors["a"] = random.normal(gate);
+    problem.tensors["A_log"] = random.normal({n.HV});
+    problem.tensors["dt_bias"] = random.normal(bias);
+  }
+  problem.tensors[op.betaName()] = op.beta == Beta::Logit
+                                       ? random.normal({n.B, n.T, n.HV})
+                                       : random.uniform({n.B, n.T, n.HV}, 0.0, 1.0);
+  if (!op.normalize) // long keys make the recurrence explode
+    for (double &value : problem.tensors["k"].values())
+      value *= 1 / std::sqrt(double(n.K));
+}
+
+Problem makeProblem(const Operator &op, Sizes n, const std::string &layout, uint64_t seed,
+                    int64_t slots) {
+  Random random(seed);
+  Problem problem;
+  problem.op = op;
+  problem.n = n;
+  problem.layout = layout;
+  problem.tensors[op.query()] = random.normal({n.B, n.T, n.HQ, n.K});
+  problem.tensors["k"] = random.normal({n.B, n.T, n.HQ, n.K});
+  problem.tensors["v"] = random.normal({n.B, n.T, n.HV, n.V});
+  problem.pool = random.normal({slots ? slots : n.B, n.HV, n.K, n.V});
+  if (op.isDelta()) {
+    addDeltaInputs(problem, random);
+    return problem;
+  }
+  Tensor w = random.normal({n.B, n.T, n.HQ, n.K});
+  if (!op.rawDecay)
+    for (double &value : w.values())
+      value = -std::fabs(value);
+  problem.tensors["w"] = w;
+  problem.tensors["u"] = random.normal({n.HQ, n.K});
+  return problem;
+}
+
+/// Elements [from, from + count) along an axis.
+static Tensor slice(const Tensor &x, size_t axis, int64_t from, int64_t count) {
+  Shape shape = x.shape();
+  int64_t inner = 1, outer = 1;
+  for (size_t i = 0; i < shape.size(); ++i)
+    (i < axis ? outer : inner) *= i == axis ? 1 : shape[i];
+  const int64_t size = shape[axis];
+  shape[axis] = count;
+  Tensor result(shape);
+  for (int64_t i = 0; i < outer; ++i)
+    std::copy_n(&x.values()[(i * size + from) * inner], count * inner,
+                &result.values()[i * count * inner]);
+  return result;
+}
+
+static bool isParam(const std::string &name) {
+  return name == "A_log" || name == "dt_bias" || name == "u";
+}
+
+Problem rowOf(const Problem &problem, int64_t row) {
+  Problem result = problem;
+  result.n.B = 1;
+  for (auto &[name, tensor] : result.tensors)
+    if (!isParam(name))
+      tensor = slice(tensor, 0, row, 1);
+  result.pool = slice(problem.pool, 0, problem.source(row), 1);
+  result.sources.clear();
+  result.destinations.clear();
+  return result;
+}
+
+Problem tokensOf(const Problem &problem, int64_t from, int64_t count) {
+  Problem result = problem;
+  result.n.T = count;
+  for (auto &[name, tensor] : result.tensors)
+    if (!isParam(name))
+      tensor = slice(tensor, 1, from, count);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// What must come of them
+//===----------------------------------------------------------------------===//
+
+/// Per key head to per value head along `axis`.
+static Tensor spread(const Tensor &x, size_t axis, const Sizes &n) {
+  Shape shape = x.shape();
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < shape.size(); ++i)
+    inner *= shape[i];
+  shape[axis] = n.HV;
+  Tensor result(shape);
+  for (size_t i = 0; i < result.values().size(); ++i) {
+    const int64_t head = i / inner % n.HV, rest = i / (inner * n.HV);
+    result.values()[i] = x.values()[(rest * n.HQ + head / (n.HV / n.HQ)) * inner + i % inner];
+  }
+  return result;
+}
+
+static Result runDelta(const Problem &problem, const Tensor &S) {
+  const Operator &op = problem.op;
+  const auto &tensors = problem.tensors;
+  auto run = [&](auto x) {
+    x.sizes = problem.n;
+    x.q = tensors.at("q");
+    x.k = tensors.at("k");
+    x.v = tensors.at("v");
+    x.a = tensors.at(op.gateName());
+    x.b = tensors.at(op.betaName());
+    if (op.gate != Gate::Precomputed) {
+      x.A_log = tensors.at("A_log");
+      x.dt_bias = tensors.at("dt_bias");
+    }
+    x.S = S;
+    x.gate = op.gate;
+    x.lowerBound = op.lowerBound;
+    x.normalize = op.normalize;
+    x.beta = op.beta;
+    x.betaFactor = op.betaFactor;
+    x.scale = problem.scale;
+    return recurrence::run(x);
+  };
+  return op.kind == Operator::GDN ? run(GatedDeltaNet()) : run(KimiDeltaAttention());
+}
+
+static Result runRWKV6(const Problem &problem, const Tensor &S) {
+  const auto &tensors = problem.tensors;
+  RWKV6 x;
+  x.sizes = problem.n;
+  x.r = tensors.at("r");
+  x.k = tensors.at("k");
+  x.v = tensors.at("v");
+  x.w = spread(tensors.at("w"), 2, problem.n);
+  x.u = spread(tensors.at("u"), 0, problem.n);
+  x.S = S;
+  x.wIsRaw = problem.op.rawDecay;
+  x.scale = problem.scale;
+  return recurrence::run(x);
+}
+
+/// The given entries of the first axis.
+static Tensor gather(const Tensor &x, const std::vector<int64_t> &rows) {
+  Shape shape = x.shape();
+  const int64_t size = x.values().size() / shape.front();
+  shape.front() = rows.size();
+  Tensor result(shape);
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(&x.values()[rows[i] * size], size, &result.values()[i * size]);
+  return result;
+}
+
+/// Puts row i of `from` at place rows[i] of `to`.
+static void scatter(const Tensor &from, const std::vector<int64_t> &rows, Tensor &to) {
+  const int64_t size = to.values().size() / to.shape().front();
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(&from.values()[i * size], size, &to.values()[rows[i] * size]);
+}
+
+static Tensor rounded(Tensor x, dlk_dtype dtype) {
+  for (double &value : x.values())
+    value = run::roundTo(dtype, value);
+  return x;
+}
+
+Outcome expected(const Problem &problem) {
+  Outcome outcome;
+  outcome.o = Tensor({problem.n.B, problem.n.T, problem.n.HV, problem.n.V});
+  outcome.pool = rounded(problem.pool, DLK_F32);
+  std::vector<int64_t> rows, sources, destinations; // of rows that are not null
+  for (int64_t b = 0; b < problem.n.B; ++b)
+    if (!problem.isNull(b)) {
+      rows.push_back(b);
+      sources.push_back(problem.source(b));
+      destinations.push_back(problem.destination(b));
+    }
+  if (rows.empty())
+    return outcome;
+  Problem active = problem;
+  active.n.B = rows.size();
+  for (auto &[name, tensor] : active.tensors)
+    tensor = rounded(isParam(name) ? tensor : gather(tensor, rows), problem.dtypeOf(name));
+  const Tensor S = gather(outcome.pool, sources);
+  const Result result = problem.op.isDelta() ? runDelta(active, S) : runRWKV6(active, S);
+  scatter(result.o, rows, outcome.o);
+  scatter(result.S, destinations, outcome.pool);
+  return outcome;
+}
+
+//===----------------------------------------------------------------------===//
+// Comparing
+//===----------------------------------------------------------------------===//
+
+static double rmsRatio(const double *got, const double *want, size_t count) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(got[i]))
+      return INFINITY;
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return count == 0 ? 0 : std::sqrt(error / count) / (std::sqrt(size / count) + 1e-8);
+}
+
+double rmsRatio(const Tensor &got, const Tensor &want) {
+  return got.shape() == want.shape()
+             ? rmsRatio(got.values().data(), want.values().data(), got.values().size())
+             : INFINITY;
+}
+
+bool sameBits(const Tensor &a, const Tensor &b) {
+  return a.shape() == b.shape() &&
+         std::memcmp(a.values().data(), b.values().data(), a.values().size() * sizeof(double)) == 0;
+}
+
+/// The ratio in each of `parts` equal parts, so that one wrong head does not drown in many.
+static void expectPartsClose(const Tensor &got, const Tensor &want, int64_t parts, double limit,
+                             const char *what) {
+  ASSERT_EQ(got.shape(), want.shape());
+  if (parts == 0)
+    return;
+  const size_t size = got.values().size() / parts;
+  for (int64_t i = 0; i < parts; ++i)
+    EXPECT_LE(rmsRatio(&got.values()[i * size], &want.values()[i * size], size), limit)
+        << what << ", part " << i << " of " << parts;
+}
+
+void check(const Problem &problem, const Outcome &got) {
+  ASSERT_EQ(got.status, DLK_OK) << got.message;
+  const Outcome want = expected(problem);
+  const Sizes &n = problem.n;
+  const double outputs = problem.op.io == DLK_F32 ? 1e-5 : 5e-3, states = 1e-5;
+  EXPECT_LE(rmsRatio(got.o, want.o), outputs) << "outputs";
+  EXPECT_LE(rmsRatio(got.pool, want.pool), states) << "states";
+  expectPartsClose(got.o, want.o, n.B * n.T * n.HV, 4 * outputs, "outputs by row, token and head");
+  const int64_t slots = got.pool.shape()[0];
+  expectPartsClose(got.pool, want.pool, slots * n.HV, 4 * states, "states by slot and head");
+  std::vector<bool> isWritten(slots);
+  for (int64_t b = 0; b < n.B; ++b)
+    if (!problem.isNull(b))
+      isWritten[problem.destination(b)] = true;
+    else
+      EXPECT_EQ(rmsRatio(slice(got.o, 0, b, 1), slice(want.o, 0, b, 1)), 0) << "null row " << b;
+  for (int64_t slot = 0; slot < slots; ++slot)
+    if (!isWritten[slot])
+      EXPECT_TRUE(sameBits(slice(got.pool, 0, slot, 1), slice(want.pool, 0, slot, 1)))
+          << "slot " << slot << " was not to be written";
+}
+
+void launchAndCheck(const Problem &problem, const LaunchOptions &options) {
+  check(problem, launch(problem, options));
+}
+
+void expectRefused(const Problem &problem, const LaunchOptions &options, dlk_status status,
+                   const std::string &message) {
+  const Outcome outcome = launch(problem, options);
+  EXPECT_EQ(outcome.status, status) << outcome.message;
+  EXPECT_NE(outcome.message.find(message), std::string::npos) << outcome.message;
+  EXPECT_EQ(outcome.message.find('\n'), std::string::npos) << outcome.message;
+}
+
+} // namespace dl::test
