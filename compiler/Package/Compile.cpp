@@ -276,7 +276,8 @@ void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
   m["state_type"] = request.stateType;
   m["io_type"] = request.ioType;
   m["schedule"] = request.schedule;
-  m["variant"] = llvm::json::Object{{"min_blocks", kernel.minBlocks}};
+  m["variant"] =
+      llvm::json::Object{{"min_blocks", kernel.minBlocks}, {"key_warps", kernel.keyWarps}};
   m["shared_bytes"] = kernel.sharedBytes;
   m["registers"] = kernel.resources.registers;
   m["spill_bytes"] = kernel.resources.spillBytes;
@@ -388,6 +389,7 @@ static FailureOr<CompiledKernel> compileOnce(const Spec &spec, const KernelReque
   CompiledKernel result;
   result.name = request.name();
   result.stateBytes = integerAttr(kernel, kStateBytesAttrName);
+  result.keyWarps = integerAttr(kernel, kKeyWarpsAttrName);
   result.manifest = describeKernel(kernel);
   if (stage == Stage::Tile)
     result.text = print(*session.module);

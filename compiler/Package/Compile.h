@@ -47,6 +47,7 @@ struct CompiledKernel {
   int64_t threads = 0, sharedBytes = 0, scratchBytes = 0;
   int64_t minBlocks = 0;  ///< resident blocks per SM the register budget allows
   int64_t stateBytes = 0; ///< of state a block holds in registers
+  int64_t keyWarps = 0;   ///< warps that share the sum over K
   double seconds = 0, assemblerSeconds = 0;
   llvm::json::Object manifest; ///< all fields of the kernel but format and blob
 };

@@ -15,20 +15,24 @@ namespace {
 constexpr int64_t kVectorElements = 4; // of fp32: one 16-byte access
 constexpr int64_t kMinDim = 16, kMaxDim = 256;
 constexpr int64_t kMaxWarps = 32;
+constexpr int64_t kMaxKeyWarps = 8;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Just enough blocks that kBytesInFlight of state are on their way. More measured slower:
-/// registers that the assembler can schedule with are worth more than further warps.
-int64_t residentBlocks(const RecurrentProblem &problem, int64_t valueTile) {
+constexpr int64_t kFewRegisters = 32;
+constexpr int64_t kManyBytesInFlight = 160 * 1024;
+
+/// How many blocks an SM shall hold. Threads with little state want just enough of them: registers
+/// that the assembler can schedule with measured better than further warps. Threads with much state
+/// have registers to spare beside it.
+int64_t residentBlocks(const RecurrentProblem &problem, int64_t valueTile, int64_t stateRegisters) {
   int64_t bytes = problem.keyDim * valueTile * static_cast<int64_t>(sizeof(float));
-  return ceilDiv(kBytesInFlight, bytes);
+  return ceilDiv(stateRegisters > kFewRegisters ? kManyBytesInFlight : kBytesInFlight, bytes);
 }
 
 /// Lanes that share the sum over K: the other 8 read a full line of fp32. With 8 or 16 a warp's row
 /// segments are half lines and less, and decode reaches 88 and 76 % of the ceiling instead of 93.
 constexpr int64_t kUsualKeyLanes = 4;
-constexpr int64_t kUsualWarps = 8;
 
 /// Every warp computes the key vectors for itself: no barrier, and the copies cost less than one.
 layout::BlockedParams keyVectorLayout(int64_t keyDim, int64_t warps) {
@@ -40,11 +44,12 @@ layout::BlockedParams keyVectorLayout(int64_t keyDim, int64_t warps) {
   return {{vector}, {layout::kWarpSize}, {1}, {0}, warps};
 }
 
-/// Enough warps that a thread holds at most 8 rows.
+/// Enough warps that a thread holds at most 16 rows, or 8 of a small K. Measured with K of 128 and
+/// 256, 16 rows beat 8 by 10 % at 8 rows of batch and by up to 1 % at 64 and more; with 64 they
+/// lose.
 int64_t usualKeyWarps(int64_t keyDim, int64_t keyLanes) {
-  constexpr int64_t rowsPerThread = 8;
-  int64_t warps = 1;
-  while (warps < kUsualWarps && keyDim > keyLanes * warps * rowsPerThread)
+  int64_t rowsPerThread = keyDim >= 128 ? 16 : 8, warps = 1;
+  while (warps < kMaxKeyWarps && keyDim > keyLanes * warps * rowsPerThread)
     warps *= 2;
   return warps;
 }
@@ -65,9 +70,7 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
                                      int(overrides.valueTile));
     valueWarps = overrides.valueTile / columns;
   } else if (problem.canSplitValue) {
-    valueWarps = std::max<int64_t>(1, kUsualWarps / usualKeyWarps(problem.keyDim, keyLanes));
-    while (strips % valueWarps != 0)
-      --valueWarps;
+    valueWarps = strips % 2 == 0 ? 2 : 1; // 64 columns: half of a row of 128 at a time
   }
   // Where one block holds all of V, no other split has to give the same bits.
   while (!problem.canSplitValue && !overrides.keyWarps && keyWarps > 1 &&
@@ -85,7 +88,7 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
   plan.valueTile = valueWarps * columns;
   plan.state = {
       {run, kVectorElements}, {keyLanes, valueLanes}, {keyWarps, valueWarps}, {1, 0}, plan.warps};
-  plan.minBlocks = residentBlocks(problem, plan.valueTile);
+  plan.minBlocks = residentBlocks(problem, plan.valueTile, keyPerThread * kVectorElements);
 
   plan.key = keyVectorLayout(problem.keyDim, plan.warps);
   return plan;
@@ -116,7 +119,7 @@ llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
   plan.valueTile = tile;
   plan.state = {
       {kVectorElements, tile / rows}, {keyLanes, valueLanes}, {1, plan.warps}, {0, 1}, plan.warps};
-  plan.minBlocks = residentBlocks(problem, tile);
+  plan.minBlocks = residentBlocks(problem, tile, kVectorElements * keyRepeats * tile / rows);
   // With all lanes along K the tile's own slice holds each key once; with fewer it holds copies.
   plan.keyIsSlice = keyLanes == layout::kWarpSize;
   plan.key = keyVectorLayout(problem.keyDim, plan.warps);
@@ -129,12 +132,13 @@ schedule::recurrentAlternatives(const RecurrentProblem &problem, const Recurrent
   llvm::SmallVector<RecurrentOverrides> result{forced};
   if (problem.layout != StateLayout::KV || forced.keyWarps || forced.minBlocks)
     return result;
-  // Half the warps hold twice the rows: fewer partial sums to exchange and fewer registers beside
-  // the state in all.
-  int64_t usual = usualKeyWarps(problem.keyDim, forced.keyLanes ? forced.keyLanes : kUsualKeyLanes);
-  if (usual > 1) {
+  // The other way round: few rows in many threads where usually many rows lie in few, or back.
+  int64_t keyLanes = forced.keyLanes ? forced.keyLanes : kUsualKeyLanes;
+  int64_t usual = usualKeyWarps(problem.keyDim, keyLanes);
+  int64_t other = problem.keyDim >= 128 ? 2 * usual : usual / 2;
+  if (other >= 1 && other <= kMaxKeyWarps) {
     result.push_back(forced);
-    result.back().keyWarps = usual / 2;
+    result.back().keyWarps = other;
   }
   return result;
 }

@@ -10,8 +10,9 @@
 // numbers, from the dims and the memory layout:
 //
 //  * how the K axis is dealt to lanes, warps and registers. This alone fixes the tree in which a
-//    read is summed, so it must depend on K and the state's layout only: then every split of V
-//    gives the same bits;
+//  read is summed, so for one dealing every split of V gives the same bits. The usual dealing
+//  depends on K and the state's layout only; a kernel for which another one is chosen says so in
+//  its package;
 //  * how wide a V tile is, in 16-byte accesses along the contiguous axis;
 //  * the layout in which token-local key vectors are computed before they meet the tile.
 //

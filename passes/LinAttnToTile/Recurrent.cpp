@@ -205,10 +205,6 @@ LogicalResult RecurrentKernel::emitTokens(Value source, Value destination) {
     states.push_back(
         toF32(tile::LoadOp::create(builder, loc, layouts.matrix(types.state), argument(i),
                                    stateIndices(source), axes, inBounds)));
-  // A division: not before the state's loads are on their way.
-  keyHead = valueHead;
-  if (where.headRatio)
-    keyHead = arith::DivUIOp::create(builder, loc, valueHead, toIndex(argument(*where.headRatio)));
   IRMapping params;
   for (auto [param, i] : llvm::zip(op.getParams(), where.params))
     params.map(param, linattn::axisOf(param.getType())
@@ -265,6 +261,7 @@ LogicalResult RecurrentKernel::emit() {
   int64_t stateBytes =
       types.keyDim * plan.valueTile * static_cast<int64_t>(sizeof(float) * op.getNumStates());
   kernel->setAttr(kStateBytesAttrName, builder.getI64IntegerAttr(stateBytes));
+  kernel->setAttr(kKeyWarpsAttrName, builder.getI64IntegerAttr(plan.state.warps[0]));
   Block *entry = &kernel.getBody().emplaceBlock();
   for (Type type : arguments.getTypes())
     entry->addArgument(type, loc);
@@ -272,6 +269,13 @@ LogicalResult RecurrentKernel::emit() {
   emitPlacement();
   auto slot = [&](unsigned i) { return tile::SlotOp::create(builder, loc, argument(i), row); };
   Value source = slot(where.sourceSlots), destination = slot(where.destinationSlots);
+  keyHead = valueHead;
+  if (where.headRatio) {
+    // Done while the slots are on their way. In 32 bits: a wide division would be a branch.
+    Value head = arith::IndexCastOp::create(builder, loc, builder.getI32Type(), valueHead);
+    head = arith::DivUIOp::create(builder, loc, head, argument(*where.headRatio));
+    keyHead = arith::IndexCastUIOp::create(builder, loc, builder.getIndexType(), head);
+  }
   auto branch =
       scf::IfOp::create(builder, loc, emitActive(source, destination), /*withElseRegion=*/true);
   tile::ReturnOp::create(builder, loc);

@@ -9,6 +9,8 @@
 #include "tools/dl-run/Numbers.h"
 
 #include <cstring>
+#include <map>
+#include <memory>
 #include <set>
 
 namespace dl::test {
@@ -24,13 +26,18 @@ static std::string packageFolder;
 void setPackageFolder(const std::string &folder) { packageFolder = folder; }
 
 static dlk_package *open(const std::string &name) {
-  static std::map<std::string, dlk_package *> packages;
-  dlk_package *&package = packages[name];
-  if (!package)
-    EXPECT_EQ(dlk_package_open_file((packageFolder + "/" + name + ".dlk").c_str(), &package),
-              DLK_OK)
+  struct Close {
+    void operator()(dlk_package *package) const { dlk_package_close(package); }
+  };
+  static std::map<std::string, std::unique_ptr<dlk_package, Close>> packages;
+  std::unique_ptr<dlk_package, Close> &package = packages[name];
+  if (!package) {
+    dlk_package *opened = nullptr;
+    EXPECT_EQ(dlk_package_open_file((packageFolder + "/" + name + ".dlk").c_str(), &opened), DLK_OK)
         << dlk_last_error();
-  return package;
+    package.reset(opened);
+  }
+  return package.get();
 }
 
 const dlk_kernel *kernelOf(const Problem &problem) {

@@ -47,18 +47,21 @@
 // A row with a null slot on either side is left alone.
 // ALL:       %[[FROM:.+]] = tile.slot %[[SRC]][%[[ROW]]]
 // ALL:       %[[TO:.+]] = tile.slot %[[DST]][%[[ROW]]]
+// While the slots are on their way, the key head, by a division of 32 bits.
+// ALL:       %[[HEAD32:.+]] = arith.index_cast %[[HEAD]] : index to i32
+// ALL:       %[[KEYHEAD32:.+]] = arith.divui %[[HEAD32]], %[[RATIO]] : i32
+// ALL:       %[[KEYHEAD:.+]] = arith.index_castui %[[KEYHEAD32]]
 // ALL-DAG:   %[[LEAST:.+]] = arith.extsi %[[FIRST]]
 // ALL-DAG:   %[[READABLE:.+]] = arith.cmpi sge, %[[FROM]], %[[LEAST]]
 // ALL-DAG:   %[[WRITABLE:.+]] = arith.cmpi sge, %[[TO]], %[[LEAST]]
 // ALL:       %[[ACTIVE:.+]] = arith.andi %[[READABLE]], %[[WRITABLE]]
 // ALL:       scf.if %[[ACTIVE]] {
 
-// The first access to memory is the state's: all else is computed while it is on its way. The key head follows it too.
+// The first access to memory is the state's: all else is computed while it is on its way.
 // ALL-NOT:   {{tile|memref}}.load
 // KV:          %[[S0:.+]] = tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true] {{.*}} -> tensor<64x64xf32, #[[STATE]]>
 // VK:          %[[STORED:.+]] = tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true] {{.*}} -> tensor<64x64xbf16, #[[STATE]]>
 // VK:          %[[S0:.+]] = arith.extf %[[STORED]]
-// ALL:         %[[KEYHEAD:.+]] = arith.divui %[[HEAD]],
 // ALL:         %[[LAST:.+]] = scf.for %[[TOKEN:.+]] = %[[C0]] to {{.*}} iter_args(%[[S:.+]] = %[[S0]]) -> (tensor<64x64xf32, #[[STATE]]>) {
 // ALL:           tile.load %[[Q]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
 // ALL:           %[[QF:.+]] = arith.extf

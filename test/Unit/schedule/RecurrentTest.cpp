@@ -176,7 +176,7 @@ TEST(Recurrent, OverridesOfTheKeyAxisChangeTheTree) {
   const RecurrentProblem problem = problemOf(128, 128, StateLayout::KV);
   const Tree tree = treeOf(problem, planOf(problem));
   EXPECT_NE(treeOf(problem, planOf(problem, forced(0, 8, 0, 0))), tree);
-  EXPECT_NE(treeOf(problem, planOf(problem, forced(0, 0, 2, 0))), tree);
+  EXPECT_NE(treeOf(problem, planOf(problem, forced(0, 0, 4, 0))), tree);
 }
 
 //===----------------------------------------------------------------------===//
@@ -244,8 +244,8 @@ TEST(Recurrent, OverridesThatCannotBeServedAreNamed) {
   const RecurrentProblem vk = problemOf(128, 128, StateLayout::VK);
   EXPECT_EQ(errorOf(kv, forced(48, 0, 0, 0)), "value tile: expected a multiple of 32, got 48");
   EXPECT_EQ(errorOf(vk, forced(6, 0, 0, 0)), "value tile: expected a multiple of 4, got 6");
-  EXPECT_EQ(errorOf(kv, forced(512, 0, 0, 0)),
-            "value tile: 512 columns take 64 warps, expected at most 32");
+  EXPECT_EQ(errorOf(kv, forced(1024, 0, 0, 0)),
+            "value tile: 1024 columns take 64 warps, expected at most 32");
   EXPECT_EQ(errorOf(kv, forced(0, 3, 0, 0)),
             "key lanes: expected a power of two up to 32 and the state layout kv, got 3");
   EXPECT_EQ(errorOf(vk, forced(0, 8, 0, 0)),
@@ -262,16 +262,26 @@ TEST(Recurrent, OverridesThatCannotBeServedAreNamed) {
 // Alternatives
 //===----------------------------------------------------------------------===//
 
-TEST(Recurrent, AlternativesDealKToHalfTheWarps) {
-  const RecurrentProblem problem = problemOf(128, 128, StateLayout::KV);
-  auto ways = recurrentAlternatives(problem, forced(64, 0, 0, 0));
-  ASSERT_EQ(ways.size(), 2u);
-  EXPECT_EQ(ways[0].keyWarps, 0); // the usual number
-  EXPECT_EQ(ways[1].keyWarps * 2, planOf(problem).state.warps[0]);
-  for (const RecurrentOverrides &way : ways) {
-    EXPECT_EQ(way.valueTile, 64);
-    planOf(problem, way); // can be scheduled
+TEST(Recurrent, AlternativesDealKTheOtherWayRound) {
+  // Usually many rows lie in few threads where K is large, few in many where it is small.
+  const std::pair<int64_t, int64_t> others[] = {{128, 4}, {64, 1}};
+  for (auto [key, other] : others) {
+    const RecurrentProblem problem = problemOf(key, 128, StateLayout::KV);
+    auto ways = recurrentAlternatives(problem, forced(64, 0, 0, 0));
+    ASSERT_EQ(ways.size(), 2u);
+    EXPECT_EQ(ways[0].keyWarps, 0); // the usual number, which is two for both
+    EXPECT_EQ(planOf(problem).state.warps[0], 2);
+    EXPECT_EQ(ways[1].keyWarps, other);
+    for (const RecurrentOverrides &way : ways) {
+      EXPECT_EQ(way.valueTile, 64);
+      planOf(problem, way); // can be scheduled
+    }
   }
+}
+
+TEST(Recurrent, ThreadsWithMuchStateWantMoreOfItOnItsWay) {
+  EXPECT_EQ(planOf(problemOf(64, 64, StateLayout::KV)).minBlocks, 6);   // of 16 KiB
+  EXPECT_EQ(planOf(problemOf(128, 128, StateLayout::KV)).minBlocks, 5); // of 32 KiB
 }
 
 TEST(Recurrent, WhatIsForcedHasNoAlternative) {
