@@ -72,7 +72,7 @@ pack() {
     cp "$root/build/examples/decode" "$root"/build/runtime/libdlk.so.0 "$dir/"
   fi
   copy_test tile_mma_test '*mma*.dlk'
-  copy_test decode_test 'decode*.dlk'
+  copy_test decode_test 'decode/*.dlk'
   echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
 }
 
@@ -126,8 +126,9 @@ verify_all() {
   finish_all
 }
 
+# run_test NAME PACKAGES...: the packages, or the folder that holds them.
 run_test() {
-  DL_TEST_DEVICE=$device "$dir/$1" "$dir/tests/$1"/*.dlk
+  DL_TEST_DEVICE=$device "$dir/$1" "${@:2}"
 }
 
 # The example launches on a stream and from a captured graph, and compares the two.
@@ -170,7 +171,7 @@ run_sanitizer() {
 time_all() { bash "$here/bench.sh" "$dir" --device="$device" ${shape:+"$shape"} >"$out/RESULTS.md"; }
 
 run_all() {
-  local argument sanitizer test
+  local argument sanitizer
   device=cuda:0 shape='' out=${OUT:-$dir/out} failed=0
   for argument in "$@"; do
     case $argument in
@@ -182,9 +183,16 @@ run_all() {
   done
   mkdir -p "$out"
   step verify verify_all
-  for test in tile_mma_test decode_test; do
-    if [[ -x $dir/$test ]]; then step "$test" run_test "$test"; else skip "$test" "not packed"; fi
-  done
+  if [[ -x $dir/tile_mma_test ]]; then
+    step tile_mma_test run_test tile_mma_test "$dir"/tests/tile_mma_test/*.dlk
+  else
+    skip tile_mma_test "not packed"
+  fi
+  if [[ -x $dir/decode_test ]]; then
+    step decode_test run_test decode_test "$dir/tests/decode_test"
+  else
+    skip decode_test "not packed"
+  fi
   if [[ -x $dir/decode ]]; then step decode run_example; else skip decode "not packed"; fi
   sanitizer=$(find_sanitizer)
   if [[ $device == cpu ]]; then

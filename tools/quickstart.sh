@@ -110,7 +110,7 @@ for row in rows:
     print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 PYTHON
 
-((verified)) || die "not all kernels agree; 'build/bin/dl-run verify PACKAGE' says more"
+((verified)) || die "not every kernel was verified: see above; 'build/bin/dl-run verify PACKAGE' says more"
 cat <<END
 
 All kernels agree with fp64. Done in $SECONDS s. The packages are in build/packages/.
