@@ -7,7 +7,7 @@
 #   tools/gpu.sh all DIR [--device=cuda:0] [--shape=SIZES] [--out=DIR]
 #       Verifies all kernels, runs the tests and the C example, looks for memory errors and
 #       races with compute-sanitizer where there is one, and times. One line per step; logs
-#       and RESULTS.md go to --out (default: $OUT if set, else DIR/out). --shape: what to time.
+#       and RESULTS.md go to --out (default: DIR/out). --shape: what to time.
 #   tools/gpu.sh verify|bench DIR [dl-run arguments]
 #       Only that, for every package in DIR and one level below.
 #
@@ -172,7 +172,7 @@ time_all() { bash "$here/bench.sh" "$dir" --device="$device" ${shape:+"$shape"} 
 
 run_all() {
   local argument sanitizer
-  device=cuda:0 shape='' out=${OUT:-$dir/out} failed=0
+  device=cuda:0 shape='' out=$dir/out failed=0
   for argument in "$@"; do
     case $argument in
     --device=*) device=${argument#*=} ;;

@@ -80,22 +80,26 @@ static json::Object describeScalar(tile::KernelOp kernel, BlockArgument argument
   return result;
 }
 
+/// The entries have the manifest's names: "expr", "equals" and "message".
+static json::Object describeRequirement(DictionaryAttr requirement) {
+  json::Object result;
+  for (NamedAttribute entry : requirement)
+    result[entry.getName().str()] = toJson(entry.getValue());
+  return result;
+}
+
 json::Object dl::package::describeKernel(tile::KernelOp kernel) {
   tile::ParameterLayout layout = tile::getParameterLayout(kernel.getArgumentTypes());
   json::Array args, scalars, requirements;
-  bool hasRatio = false;
   for (auto [argument, slot] : llvm::zip(kernel.getBody().getArguments(), layout.slots)) {
     if (isa<MemRefType>(argument.getType()))
       args.push_back(describeTensor(kernel, argument, slot));
     else
       scalars.push_back(describeScalar(kernel, argument, slot));
-    auto name = kernel.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.name");
-    hasRatio |= name && name == "head_ratio";
+    if (auto needs =
+            kernel.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), "tile.requires"))
+      requirements.push_back(describeRequirement(needs));
   }
-  if (hasRatio)
-    requirements.push_back(json::Object{{"expr", json::Array{"mod", "HV", "HQ"}},
-                                        {"equals", 0},
-                                        {"message", "HV must be a multiple of HQ"}});
   json::Value grid = json::Array{1, 1, 1};
   if (kernel.getGrid())
     grid = toJson(*kernel.getGrid());

@@ -51,6 +51,16 @@ unsigned KernelArguments::addScalar(StringRef name, Type type, Attribute value,
   return types.size() - 1;
 }
 
+void KernelArguments::require(unsigned argument, Attribute expression, int64_t equals,
+                              StringRef message) {
+  NamedAttrList entries(cast<DictionaryAttr>(attributes[argument]));
+  entries.set("tile.requires",
+              builder.getDictionaryAttr({builder.getNamedAttr("expr", expression),
+                                         builder.getNamedAttr("equals", number(equals)),
+                                         builder.getNamedAttr("message", symbol(message))}));
+  attributes[argument] = entries.getDictionary(builder.getContext());
+}
+
 Attribute KernelArguments::expression(StringRef operation, ArrayRef<Attribute> operands) {
   SmallVector<Attribute> parts{symbol(operation)};
   parts.append(operands.begin(), operands.end());
@@ -123,9 +133,12 @@ OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::
   bool hasKeyHeads = llvm::any_of(op.getBodyRegion().getArgumentTypes(), [](Type type) {
     return linattn::groupOf(type) == HeadGroup::KeyHead;
   });
-  if (hasKeyHeads)
-    result.headRatio = arguments.addScalar(
-        "head_ratio", i32,
-        arguments.expression("div", {arguments.symbol("HV"), arguments.symbol("HQ")}), {});
+  if (hasKeyHeads) {
+    Attribute heads[] = {arguments.symbol("HV"), arguments.symbol("HQ")};
+    result.headRatio =
+        arguments.addScalar("head_ratio", i32, arguments.expression("div", heads), {});
+    arguments.require(*result.headRatio, arguments.expression("mod", heads), 0,
+                      "HV must be a multiple of HQ");
+  }
   return result;
 }

@@ -40,6 +40,10 @@ public:
   unsigned addScalar(llvm::StringRef name, mlir::Type type, mlir::Attribute value,
                      mlir::Attribute fallback);
 
+  /// What must hold of the sizes for the argument to make sense; the runtime refuses others.
+  void require(unsigned argument, mlir::Attribute expression, int64_t equals,
+               llvm::StringRef message);
+
   mlir::Attribute symbol(llvm::StringRef name) { return builder.getStringAttr(name); }
   mlir::Attribute number(int64_t value) { return builder.getI64IntegerAttr(value); }
   /// [operation, operands...], evaluated by the runtime.

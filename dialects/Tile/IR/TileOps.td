@@ -28,7 +28,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, S
     Arguments are strided memrefs (global memory; dynamic sizes are never read, dynamic strides are parameters) and scalars.
     All of them travel in one by-value struct, laid out in order (`getParameterLayout`): a memref takes a pointer and one
     int64 per dynamic stride, counted in elements. The argument attributes (`tile.name`, `tile.role`, ...) describe each
-    to the package writer. `threads` is the block size, `grid` the launch grid as JSON-like expressions over B, T, HQ, HV,
+    to the package writer; `tile.requires` says what must hold of the sizes. `threads` is the block size, `grid` the launch grid as JSON-like expressions over B, T, HQ, HV,
     `min_blocks` how many blocks an SM shall hold at once, from which the register budget follows (0: no wish), and
     `max_registers` that budget where it is set outright (0: not).
 

@@ -55,7 +55,9 @@ static const char *kernelSource = R"(
         {tile.name = "src_slots", tile.role = "slots_in", tile.nullable, tile.shape = ["B"]},
       %scale: f32 {tile.name = "scale", tile.role = "scalar", tile.default = 0.5 : f64},
       %ratio: i32 {tile.name = "head_ratio", tile.role = "scalar",
-                   tile.value = ["div", ["add", "HV", 0], ["max", "HQ", 1]]},
+                   tile.value = ["div", ["add", "HV", 0], ["max", "HQ", 1]],
+                   tile.requires = {expr = ["mod", "HV", "HQ"], equals = 0 : i64,
+                                    message = "HV must be a multiple of HQ"}},
       %given: i32 {tile.name = "count", tile.role = "scalar"})
       attributes {threads = 64 : i64, grid = [["ceildiv", "HV", 4], "B", 1]} {
     tile.return
@@ -114,7 +116,7 @@ TEST_F(ManifestTest, OffsetsAscendWithinTheParameterStruct) {
   EXPECT_GE(*m.getInteger("param_bytes"), end);
 }
 
-TEST_F(ManifestTest, AHeadRatioRequiresAWholeNumber) {
+TEST_F(ManifestTest, WhatAnArgumentRequiresOfTheSizesIsListed) {
   auto kernel = parse<dl::tile::KernelOp>(kernelSource);
   ASSERT_TRUE(kernel);
   EXPECT_EQ(text(*dl::package::describeKernel(kernel).get("requires")),
