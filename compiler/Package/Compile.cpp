@@ -194,7 +194,8 @@ SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &t
                                                          int64_t threads, int64_t wanted) {
   constexpr int64_t granularity = 8;
   SmallVector<std::pair<int64_t, int64_t>> budgets; // (blocks, registers)
-  wanted = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, target.maxThreadsPerSM / threads));
+  int64_t fitting = std::min(target.maxThreadsPerSM / threads, target.maxBlocksPerSM);
+  wanted = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, fitting));
   for (int64_t blocks = wanted; blocks >= 1; --blocks) {
     int64_t most = std::min(target.registersPerSM / (threads * blocks), target.registersPerThread);
     most = most / granularity * granularity;
@@ -441,6 +442,7 @@ FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const Ker
     if (best && bytesInFlight(*best) >= bytesInFlight(*kernel))
       continue;
     best = std::move(*kernel);
+    diagnostics = messages; // warnings
     chosen = alternative;
     if (bytesInFlight(*best) >= schedule::kBytesInFlight)
       break;

@@ -6,21 +6,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Package/HostObject.h"
+#include "compiler/Package/Tool.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "passes/NVVM/EmitPTX.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Process.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 
 using namespace mlir;
+using namespace dl::package;
 
 extern "C" {
 void LLVMInitializeX86Target();
@@ -76,46 +73,17 @@ struct HostModule {
 };
 } // namespace
 
-/// Any ELF linker will do: $DL_LD (empty: none), or the first of the usual names on PATH.
-static std::optional<std::string> findLinker() {
-  if (std::optional<std::string> given = llvm::sys::Process::GetEnv("DL_LD"))
-    return given->empty() ? std::nullopt : given;
-  for (const char *name : {"ld.lld-22", "ld.lld", "ld"})
-    if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(name))
-      return *found;
-  return std::nullopt;
-}
-
 static FailureOr<std::string> linkShared(ModuleOp module, StringRef object) {
-  std::optional<std::string> linker = findLinker();
+  // Any ELF linker will do.
+  std::optional<std::string> linker = findTool("DL_LD", {"ld.lld-22", "ld.lld", "ld"});
   if (!linker)
     return module.emitError(
         "no linker for the cpu target: expected ld.lld or ld on PATH, or its path in DL_LD");
-  SmallString<128> input, output, log;
-  int descriptor;
-  if (llvm::sys::fs::createTemporaryFile("dl", "o", descriptor, input) ||
-      llvm::sys::fs::createTemporaryFile("dl", "so", output) ||
-      llvm::sys::fs::createTemporaryFile("dl", "log", log))
-    return module.emitError("cannot create a temporary file");
-  llvm::FileRemover removeInput(input), removeOutput(output), removeLog(log);
-  {
-    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-    stream << object;
-  }
-  StringRef arguments[] = {*linker, "-shared", "--build-id=none", "-s", input, "-o", output};
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects,
-                                         /*SecondsToWait=*/120, 0, &message);
-  auto read = [](StringRef path) {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    return buffer ? (*buffer)->getBuffer().str() : std::string();
-  };
-  if (status != 0)
+  llvm::Expected<ToolResult> run = runTool(*linker, {"-shared", "--build-id=none", "-s"}, object);
+  if (!run)
     return module.emitError("linking the host object failed: ")
-           << *linker << ": "
-           << (message.empty() ? "status " + std::to_string(status) + " " + read(log) : message);
-  return read(output);
+           << *linker << ": " << llvm::toString(run.takeError());
+  return std::move(run->output);
 }
 
 FailureOr<std::string> dl::package::emitHostObject(ModuleOp module) {

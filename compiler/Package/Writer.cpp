@@ -8,10 +8,12 @@
 #include "compiler/Package/Writer.h"
 #include "runtime/include/dl/abi.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 #include <cstring>
 
@@ -60,9 +62,39 @@ std::string Writer::finish() {
   return file + text;
 }
 
+static Error writeTo(raw_fd_ostream &stream, StringRef path, StringRef contents) {
+  stream << contents;
+  stream.flush();
+  std::error_code error = stream.error();
+  stream.clear_error(); // else the destructor ends the program
+  return error ? createFileError(path, error) : Error::success();
+}
+
 Error dl::package::writeFile(StringRef path, StringRef contents) {
-  return writeToOutput(path, [&](raw_ostream &stream) {
-    stream << contents;
-    return Error::success();
-  });
+  if (path == "-")
+    return writeTo(outs(), "standard output", contents);
+  // A device or fifo is written through: a file in its place is not what was asked for.
+  if (sys::fs::exists(path) && !sys::fs::is_regular_file(path)) {
+    std::error_code error;
+    raw_fd_ostream stream(path, error);
+    return error ? createFileError(path, error) : writeTo(stream, path, contents);
+  }
+  // The file that a link leads to is replaced, not the link. What is not there yet stays as given.
+  SmallString<128> real;
+  if (sys::fs::real_path(path, real))
+    real = path;
+  Expected<sys::fs::TempFile> file = sys::fs::TempFile::create(real + ".%%%%%%");
+  if (!file)
+    return createFileError(path, file.takeError());
+  Error error = [&] {
+    raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
+    return writeTo(stream, path, contents);
+  }();
+  if (error) {
+    consumeError(file->discard());
+    return error;
+  }
+  if (Error renamed = file->keep(real))
+    return createFileError(path, std::move(renamed));
+  return Error::success();
 }

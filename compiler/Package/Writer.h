@@ -34,7 +34,8 @@ private:
   llvm::json::Object manifest;
 };
 
-/// Writes a file whole or not at all: to a temporary name beside it, then renamed.
+/// Writes a file whole or not at all: to a temporary name beside it, then renamed. A link's target
+/// is replaced, devices and fifos are written through, "-" is standard output.
 llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);
 
 } // namespace dl::package

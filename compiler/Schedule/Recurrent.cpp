@@ -44,11 +44,13 @@ layout::BlockedParams keyVectorLayout(int64_t keyDim, int64_t warps) {
   return {{vector}, {layout::kWarpSize}, {1}, {0}, warps};
 }
 
-/// Enough warps that a thread holds at most 16 rows, or 8 of a small K. Measured with K of 128 and
-/// 256, 16 rows beat 8 by 10 % at 8 rows of batch and by up to 1 % at 64 and more; with 64 they
-/// lose.
+bool isLarge(int64_t keyDim) { return keyDim >= 128; }
+
+/// Enough warps, up to 8, that a thread holds at most 16 rows, or 8 of a small K. Measured with K
+/// of 128 and 256, 16 rows beat 8 by 10 % at 8 rows of batch and by up to 1 % at 64 and more; with
+/// 64 they lose.
 int64_t usualKeyWarps(int64_t keyDim, int64_t keyLanes) {
-  int64_t rowsPerThread = keyDim >= 128 ? 16 : 8, warps = 1;
+  int64_t rowsPerThread = isLarge(keyDim) ? 16 : 8, warps = 1;
   while (warps < kMaxKeyWarps && keyDim > keyLanes * warps * rowsPerThread)
     warps *= 2;
   return warps;
@@ -135,7 +137,7 @@ schedule::recurrentAlternatives(const RecurrentProblem &problem, const Recurrent
   // The other way round: few rows in many threads where usually many rows lie in few, or back.
   int64_t keyLanes = forced.keyLanes ? forced.keyLanes : kUsualKeyLanes;
   int64_t usual = usualKeyWarps(problem.keyDim, keyLanes);
-  int64_t other = problem.keyDim >= 128 ? 2 * usual : usual / 2;
+  int64_t other = isLarge(problem.keyDim) ? 2 * usual : usual / 2;
   if (other >= 1 && other <= kMaxKeyWarps) {
     result.push_back(forced);
     result.back().keyWarps = other;
@@ -149,6 +151,11 @@ llvm::Expected<RecurrentPlan> schedule::planRecurrent(const RecurrentProblem &pr
     if (dim < kMinDim || dim > kMaxDim || dim % kVectorElements != 0)
       return llvm::createStringError(
           "%s dimension: expected a multiple of 4 from 16 to 256, got %d", name, int(dim));
+  for (auto [name, value] :
+       {std::pair("value tile", overrides.valueTile), std::pair("key warps", overrides.keyWarps),
+        std::pair("resident blocks", overrides.minBlocks)})
+    if (value < 0)
+      return llvm::createStringError("%s: expected 0 (chosen) or more, got %d", name, int(value));
   if (overrides.keyLanes &&
       (problem.layout != StateLayout::KV || overrides.keyLanes < 1 || 32 % overrides.keyLanes != 0))
     return llvm::createStringError(

@@ -32,7 +32,6 @@ enum class StateLayout { KV, VK };
 struct RecurrentProblem {
   int64_t keyDim = 0, valueDim = 0;
   StateLayout layout = StateLayout::KV;
-  int64_t stateBytes = 4; ///< per element in memory
   /// False if a token's step sums along V: then one block must hold all of V.
   bool canSplitValue = true;
 };

@@ -78,6 +78,8 @@ constexpr StringRef kDefaultTargets[] = {"cpu", "sm_80", "sm_90a"};
 
 } // namespace
 
+bool Target::isPortable() const { return isGPU() && llvm::isDigit(name.back()); }
+
 bool Target::has(StringRef feature) const { return llvm::is_contained(features, feature); }
 
 ArrayRef<Target> dl::target::targets() { return kTargets; }

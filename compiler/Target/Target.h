@@ -38,6 +38,8 @@ struct Target {
   llvm::ArrayRef<llvm::StringRef> features; ///< "mma.sync", "cp.async", "wgmma", "tma", ...
 
   bool isGPU() const { return computeCapability != 0; }
+  /// Whether newer chips run its PTX: that of an "a" or "f" target is for one chip or family.
+  bool isPortable() const;
   bool has(llvm::StringRef feature) const;
   /// "90a" of sm_90a: what ptxas and fatbinary call the architecture.
   llvm::StringRef arch() const {

@@ -319,7 +319,6 @@ struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
     problem.keyDim = keyDim;
     problem.valueDim = valueDim;
     problem.layout = types.layout;
-    problem.stateBytes = state->getIntOrFloatBitWidth() / 8;
     problem.canSplitValue = !sumsAlongValue(op);
     llvm::Expected<dl::schedule::RecurrentPlan> plan =
         dl::schedule::planRecurrent(problem, {valueTile, keyLanes, keyWarps, minBlocks});

@@ -152,7 +152,6 @@ void KernelLowering::blockBarrier() {
 }
 
 void KernelLowering::warpBarrier() {
-  ++emitted.warpBarriers;
   emitted.warpReads = false;
   NVVM::SyncWarpOp::create(builder, loc, i32(-1));
 }
@@ -271,12 +270,10 @@ LogicalResult KernelLowering::lowerBody(Block &from, Block &to) {
 /// again once every reader is done: another barrier on every way through the body, after the last
 /// read, makes sure of that; where there is none, iterations after the first start with one.
 void KernelLowering::separateIterations(scf::ForOp loop, const Synchronization &before) {
-  int64_t block = emitted.blockBarriers - before.blockBarriers,
-          warp = emitted.warpBarriers - before.warpBarriers;
-  bool needsBlock =
-      emitted.blockExchanges != before.blockExchanges && (block < 2 || emitted.blockReads);
-  bool needsWarp = emitted.warpExchanges != before.warpExchanges &&
-                   ((block == 0 && warp < 2) || emitted.warpReads);
+  bool blockReads = emitted.blockReads, warpReads = emitted.warpReads; // at the body's end
+  bool needsBlock = emitted.blockExchanges != before.blockExchanges &&
+                    (emitted.blockBarriers - before.blockBarriers < 2 || blockReads);
+  bool needsWarp = emitted.warpExchanges != before.warpExchanges && warpReads;
   if (needsBlock || needsWarp) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -286,7 +283,8 @@ void KernelLowering::separateIterations(scf::ForOp loop, const Synchronization &
   }
   // A loop may run not at all.
   emitted.blockBarriers = before.blockBarriers;
-  emitted.warpBarriers = before.warpBarriers;
+  emitted.blockReads = before.blockReads || blockReads;
+  emitted.warpReads = before.warpReads || warpReads;
 }
 
 LogicalResult KernelLowering::lowerFor(scf::ForOp loop) {
@@ -315,12 +313,15 @@ LogicalResult KernelLowering::lowerIf(scf::IfOp branch) {
   }
   bool withElse = !branch.getElseRegion().empty();
   Synchronization before = emitted;
-  int64_t blockOnBoth = INT64_MAX, warpOnBoth = INT64_MAX;
+  Synchronization after = before; // barriers that both ways have, reads that one has
+  after.blockBarriers = INT64_MAX;
+  after.blockReads = after.warpReads = false;
   auto lowered = scf::IfOp::create(builder, loc, types, scalar(branch.getCondition()), withElse);
   for (auto [from, to] : {std::pair(&branch.getThenRegion(), &lowered.getThenRegion()),
                           std::pair(&branch.getElseRegion(), &lowered.getElseRegion())}) {
     emitted.blockBarriers = before.blockBarriers;
-    emitted.warpBarriers = before.warpBarriers;
+    emitted.blockReads = before.blockReads;
+    emitted.warpReads = before.warpReads;
     if (!from->empty()) {
       Block &block = to->front();
       if (!block.empty())
@@ -328,11 +329,13 @@ LogicalResult KernelLowering::lowerIf(scf::IfOp branch) {
       if (failed(lowerBody(from->front(), block)))
         return failure();
     }
-    blockOnBoth = std::min(blockOnBoth, emitted.blockBarriers);
-    warpOnBoth = std::min(warpOnBoth, emitted.warpBarriers);
+    after.blockBarriers = std::min(after.blockBarriers, emitted.blockBarriers);
+    after.blockReads |= emitted.blockReads;
+    after.warpReads |= emitted.warpReads;
   }
-  emitted.blockBarriers = blockOnBoth;
-  emitted.warpBarriers = warpOnBoth;
+  after.blockExchanges = emitted.blockExchanges;
+  after.warpExchanges = emitted.warpExchanges;
+  emitted = after;
   bindFlat(branch.getResults(), lowered.getResults());
   return success();
 }

@@ -138,7 +138,7 @@ private:
   /// What the code emitted so far contains, to see what a loop body does: barriers on every way
   /// through it, exchanges on any.
   struct Synchronization {
-    int64_t blockBarriers = 0, warpBarriers = 0, blockExchanges = 0, warpExchanges = 0;
+    int64_t blockBarriers = 0, blockExchanges = 0, warpExchanges = 0;
     /// Read from a buffer shared by the block, or by a warp, since the last barrier that ends it.
     bool blockReads = false, warpReads = false;
   } emitted;

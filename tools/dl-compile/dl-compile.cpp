@@ -8,6 +8,7 @@
 #include "Options.h"
 #include "compiler/Package/Header.h"
 #include "compiler/Package/Writer.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -119,9 +120,24 @@ void printTable(ArrayRef<Job> jobs, bool asJson) {
   }
 }
 
-/// Adds a job's kernel; for GPU targets the machine code, and once per kernel name the PTX of the
-/// oldest target as what newer or unknown chips fall back on.
-void addToPackage(Writer &writer, const Job &job, llvm::StringSet<> &fallbacks) {
+/// For each kernel name the job whose PTX newer or unknown chips fall back on: that of the oldest
+/// portable target, in whatever order the targets were asked for.
+StringMap<const Job *> findFallbacks(ArrayRef<Job> jobs) {
+  StringMap<const Job *> fallbacks;
+  for (const Job &job : jobs) {
+    const target::Target &target = *job.request.target;
+    if (!target.isPortable())
+      continue;
+    const Job *&oldest = fallbacks[job.kernel->name];
+    if (!oldest || target.computeCapability < oldest->request.target->computeCapability)
+      oldest = &job;
+  }
+  return fallbacks;
+}
+
+/// Adds a job's kernel: for GPU targets the machine code, and the PTX of a fallback or where there
+/// is no machine code.
+void addToPackage(Writer &writer, const Job &job, bool isFallback) {
   const CompiledKernel &kernel = *job.kernel;
   auto add = [&](StringRef format, const std::string &blob) {
     json::Object entry(kernel.manifest);
@@ -133,10 +149,7 @@ void addToPackage(Writer &writer, const Job &job, llvm::StringSet<> &fallbacks) 
     return add("so", kernel.binary);
   if (!kernel.binary.empty())
     add("cubin", kernel.binary);
-  // PTX of an "a" target runs on that chip alone, so it is no fallback unless there is no machine
-  // code.
-  bool portable = !job.request.target->name.ends_with("a");
-  if (kernel.binary.empty() || (portable && fallbacks.insert(kernel.name).second))
+  if (kernel.binary.empty() || isFallback)
     add("ptx", kernel.ptx);
 }
 
@@ -156,9 +169,9 @@ Expected<std::string> buildPackage(const Spec &spec, ArrayRef<Job> jobs) {
     writer.set("options", std::move(prepared->options));
     writer.set("reference", std::move(prepared->reference));
   }
-  llvm::StringSet<> fallbacks;
+  StringMap<const Job *> fallbacks = findFallbacks(jobs);
   for (const Job &job : jobs)
-    addToPackage(writer, job, fallbacks);
+    addToPackage(writer, job, fallbacks.lookup(job.kernel->name) == &job);
   return writer.finish();
 }
 
@@ -180,6 +193,16 @@ StringRef extensionOf(const Job &job, Emit emit) {
   }
 }
 
+/// Known before anything is compiled: several files need a directory, there or to be made.
+Error checkOutput(const CompileOptions &options, size_t kernels) {
+  bool oneFile = options.emit == Emit::Package || options.emit == Emit::Header || kernels == 1;
+  if (oneFile || (options.output != "-" &&
+                  (!sys::fs::exists(options.output) || sys::fs::is_directory(options.output))))
+    return Error::success();
+  return createStringError("-o: expected a directory for " + std::to_string(kernels) +
+                           " files, got '" + options.output + "'");
+}
+
 Error writeStages(const CompileOptions &options, ArrayRef<Job> jobs) {
   if (jobs.size() == 1 && !sys::fs::is_directory(options.output))
     return writeFile(options.output, contentOf(jobs.front(), options.emit));
@@ -195,6 +218,7 @@ Error writeStages(const CompileOptions &options, ArrayRef<Job> jobs) {
   }
   return Error::success();
 }
+
 std::string buildHeader(StringRef path, ArrayRef<Job> jobs) {
   SmallVector<const json::Object *> kernels;
   for (const Job &job : jobs)
@@ -242,6 +266,8 @@ int main(int argc, char **argv) {
     erase_if(*requests, [](const KernelRequest &request) { return !request.target->isGPU(); });
   if (requests->empty())
     return fail("--target: expected a GPU target with --emit=ptx or cubin, got cpu");
+  if (Error error = checkOutput(*options, requests->size()))
+    return fail(toString(std::move(error)));
   std::vector<Job> jobs;
   for (KernelRequest &request : *requests)
     jobs.push_back({std::move(request), std::nullopt, ""});

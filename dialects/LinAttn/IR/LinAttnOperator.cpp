@@ -230,6 +230,9 @@ void OperatorOp::print(OpAsmPrinter &printer) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyNames(OperatorOp op) {
+  if (!isIdentifier(op.getSymName())) // C6
+    return op.emitOpError("expected an identifier as the operator's name, got '")
+           << op.getSymName() << "'";
   llvm::SmallDenseSet<StringRef> seen;
   for (ArrayAttr names :
        {op.getInputNames(), op.getParamNames(), op.getStateNames(), op.getOutputNames()})

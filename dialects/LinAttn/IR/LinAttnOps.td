@@ -48,7 +48,8 @@ def LinAttn_OperatorOp : LinAttn_Op<"operator", [
     Constraints:
     - C5: the body has one argument per name, inputs, then params, then states, and `arg_attrs`,
       where present, has one dictionary per argument.
-    - C6: names of inputs, params, states and outputs are identifiers and no two are equal.
+    - C6: the operator's name and those of inputs, params, states and outputs are identifiers, and no
+      two of the latter are equal.
     - C7: inputs are f32 tensors with an encoding.
     - C8: params are f32 tensors with an encoding, or f32.
     - C9: there is at least one state, and states have type `!linattn.state`.

@@ -56,6 +56,11 @@ LogicalResult KernelOp::verifyRegions() {
              << ": expected a strided memref of f32, bf16, f16, i32 or i64, or an "
                 "f32, i32 or i64 scalar, got "
              << type;
+  // C4: what an assembler takes as a symbol
+  if (StringRef name = getSymName();
+      name.empty() || llvm::isDigit(name.front()) ||
+      !llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+    return emitOpError("C4: expected an identifier as name, got '") << name << "'";
   int64_t threads = getThreads(); // C2
   if (threads <= 0 || threads % 32 != 0 || threads > 1024)
     return emitOpError("C2: expected threads to be a positive multiple of 32, at most 1024, got ")

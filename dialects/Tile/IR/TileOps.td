@@ -49,6 +49,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, S
     - C1: arguments are memrefs of f32, bf16, f16, i32 or i64 with a strided layout, or f32, i32 or i64 scalars.
     - C2: `threads` is a positive multiple of 32, at most 1024.
     - C3: every distributed tensor in the body has a layout for exactly `threads` threads.
+    - C4: the name is an identifier: letters, digits and underscores, no digit first.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, I64Attr:$threads,
                        OptionalAttr<ArrayAttr>:$grid, DefaultValuedAttr<I64Attr, "0">:$min_blocks,

@@ -240,3 +240,32 @@ tile.kernel @sides(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", tile
   tile.store %w, %x[%block, %c0] axes [1] in_bounds [true] : tensor<128xf32, #spread>, memref<?x128xf32, strided<[?, 1]>>
   tile.return
 }
+
+// A barrier on one path only does not excuse the other path: the second exchange is still read when the next iteration
+// writes.
+
+// CHECK-LABEL: llvm.func @barrier_on_one_path
+// CHECK: scf.for %[[T:.*]] = %[[LOW:.*]] to
+// CHECK-NEXT: arith.cmpi ne, %[[T]], %[[LOW]] : i64
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: nvvm.barrier
+tile.kernel @barrier_on_one_path(%x: memref<?x128xf32, strided<[?, 1]>>, %count: i32, %which: i32) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0 : i32
+  %n = arith.index_cast %count : i32 to index
+  %p = arith.cmpi eq, %which, %z : i32
+  scf.for %t = %c0 to %n step %c1 {
+    %v = tile.load %x[%t, %c0] axes [1] in_bounds [true] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #spread>
+    %a = tile.convert %v : tensor<128xf32, #spread> -> tensor<128xf32, #row>
+    %v2 = arith.addf %v, %v : tensor<128xf32, #spread>
+    %b = tile.convert %v2 : tensor<128xf32, #spread> -> tensor<128xf32, #row>
+    tile.store %b, %x[%t, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+    scf.if %p {
+      tile.store %a, %x[%t, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+    } else {
+      tile.barrier
+    }
+  }
+  tile.return
+}

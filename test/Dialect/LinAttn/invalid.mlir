@@ -118,6 +118,17 @@ linattn.operator @op(%0: !key) state(%S: !linattn.state) -> (o: !value) {
 
 // -----
 
+// C6: the operator's name is part of the kernels' names
+!key = tensor<?xf32, #linattn.of<key, key_head>>
+!value = tensor<?xf32, #linattn.of<value, value_head>>
+// expected-error @+1 {{expected an identifier as the operator's name, got 'a/b'}}
+linattn.operator @"a/b"(%q: !key) state(%S: !linattn.state) -> (o: !value) {
+  %o = linattn.read %S, %q : !key -> !value
+  linattn.yield %S, %o : !linattn.state, !value
+}
+
+// -----
+
 // C6: an output called like an input
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>

@@ -146,6 +146,14 @@ tile.kernel @bad(%n: index) attributes {threads = 32 : i64} {
 
 // -----
 
+// kernel C4: the name is a symbol of the assembler
+// expected-error @+1 {{C4: expected an identifier as name, got 'a.b'}}
+tile.kernel @"a.b"() attributes {threads = 32 : i64} {
+  tile.return
+}
+
+// -----
+
 // kernel C2: whole warps
 // expected-error @+1 {{C2: expected threads to be a positive multiple of 32, at most 1024, got 48}}
 tile.kernel @bad() attributes {threads = 48 : i64} {

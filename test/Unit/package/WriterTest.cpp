@@ -11,8 +11,10 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "gtest/gtest.h"
+#include <csignal>
 #include <cstring>
 #include <string>
+#include <sys/resource.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -137,28 +139,77 @@ TEST(Writer, TheRuntimeReadsItAndNoticesDamage) {
   }
 }
 
-TEST(WriteFile, WholeOrNotAtAll) {
+namespace {
+class WriteFile : public ::testing::Test {
+protected:
   llvm::SmallString<128> folder;
-  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("dl-writer", folder));
-  auto inFolder = [&](llvm::StringRef name) {
+
+  void SetUp() override { ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("dl-writer", folder)); }
+  void TearDown() override { EXPECT_FALSE(llvm::sys::fs::remove_directories(folder)); }
+
+  std::string inFolder(llvm::StringRef name) const {
     llvm::SmallString<128> path(folder);
     llvm::sys::path::append(path, name);
     return path.str().str();
-  };
+  }
+  std::string contents(llvm::StringRef name) const {
+    auto buffer = llvm::MemoryBuffer::getFile(inFolder(name));
+    return buffer ? (*buffer)->getBuffer().str() : "(cannot be read)";
+  }
+  /// Temporary files would count.
+  int entries() const {
+    std::error_code code;
+    int count = 0;
+    for (llvm::sys::fs::directory_iterator it(folder, code), end; it != end && !code;
+         it.increment(code))
+      ++count;
+    return count;
+  }
+};
+} // namespace
+
+TEST_F(WriteFile, WholeOrNotAtAll) {
   ASSERT_FALSE(bool(writeFile(inFolder("a.dlk"), "first")));
   ASSERT_FALSE(bool(writeFile(inFolder("a.dlk"), std::string("sec\0nd", 6)))) << "replaces";
-  auto buffer = llvm::MemoryBuffer::getFile(inFolder("a.dlk"));
-  ASSERT_TRUE(bool(buffer));
-  EXPECT_EQ((*buffer)->getBuffer(), llvm::StringRef("sec\0nd", 6));
-  llvm::Error error = writeFile(inFolder("none/a.dlk"), "x");
-  EXPECT_TRUE(bool(error));
-  llvm::consumeError(std::move(error));
-  // Nothing but the file: temporary ones are gone.
-  std::error_code code;
-  int entries = 0;
-  for (llvm::sys::fs::directory_iterator it(folder, code), end; it != end && !code;
-       it.increment(code))
-    ++entries;
-  EXPECT_EQ(entries, 1);
-  EXPECT_FALSE(llvm::sys::fs::remove_directories(folder));
+  EXPECT_EQ(contents("a.dlk"), std::string("sec\0nd", 6));
+  EXPECT_EQ(llvm::toString(writeFile(inFolder("none/a.dlk"), "x")),
+            "'" + inFolder("none/a.dlk") + "': No such file or directory");
+  EXPECT_EQ(entries(), 1);
+}
+
+// A limit on the size of files stands for a full disk.
+TEST_F(WriteFile, AWriteErrorLeavesTheOldFile) {
+  ASSERT_FALSE(bool(writeFile(inFolder("a.dlk"), "old")));
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto *handler = std::signal(SIGXFSZ, SIG_IGN); // else the signal comes before the error
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message = llvm::toString(writeFile(inFolder("a.dlk"), std::string(10000, 'x')));
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(message, "'" + inFolder("a.dlk") + "': File too large");
+  EXPECT_EQ(contents("a.dlk"), "old");
+  EXPECT_EQ(entries(), 1);
+}
+
+TEST_F(WriteFile, ALinkStaysALink) {
+  ASSERT_FALSE(bool(writeFile(inFolder("a.dlk"), "old")));
+  ASSERT_FALSE(llvm::sys::fs::create_link("a.dlk", inFolder("link.dlk")));
+  ASSERT_FALSE(bool(writeFile(inFolder("link.dlk"), "new")));
+  EXPECT_TRUE(llvm::sys::fs::is_symlink_file(inFolder("link.dlk")));
+  EXPECT_EQ(contents("a.dlk"), "new");
+  EXPECT_EQ(entries(), 2);
+}
+
+TEST_F(WriteFile, ADeviceIsWrittenThrough) {
+  // By way of a link in a folder of ours, should it be replaced after all.
+  ASSERT_FALSE(llvm::sys::fs::create_link("/dev/full", inFolder("full")));
+  EXPECT_EQ(llvm::toString(writeFile(inFolder("full"), "x")),
+            "'" + inFolder("full") + "': No space left on device");
+  ASSERT_FALSE(llvm::sys::fs::create_link("/dev/null", inFolder("null")));
+  EXPECT_FALSE(bool(writeFile(inFolder("null"), "x")));
+  EXPECT_FALSE(llvm::sys::fs::is_regular_file(inFolder("null")));
+  EXPECT_EQ(entries(), 2);
 }

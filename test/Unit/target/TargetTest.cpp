@@ -60,6 +60,10 @@ TEST(Target, RowsAreConsistent) {
     EXPECT_EQ(blocksPerSM(row, row.maxThreadsPerBlock, 64, 0) > 0, true);
     EXPECT_EQ(blocksPerSM(row, 128, 128, row.sharedPerBlock), 1);
   }
+  for (llvm::StringRef name : {"sm_80", "sm_86", "sm_89"})
+    EXPECT_TRUE(find(name).isPortable()) << name.str();
+  for (llvm::StringRef name : {"cpu", "sm_90a", "sm_100f", "sm_120f"})
+    EXPECT_FALSE(find(name).isPortable()) << name.str();
   EXPECT_TRUE(find("sm_90a").has("wgmma"));
   EXPECT_TRUE(find("sm_90a").has("tma"));
   EXPECT_FALSE(find("sm_80").has("wgmma"));
