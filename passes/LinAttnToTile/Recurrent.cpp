@@ -90,6 +90,12 @@ private:
   Value load(Value memory, ArrayRef<Value> leading, Type type);
   Value toF32(Value value);
   Value fromF32(Value value, Type element);
+  struct Access {
+    SmallVector<Value> indices;
+    SmallVector<int64_t> axes;
+    SmallVector<bool> inBounds;
+  };
+  Access access(ArrayRef<Value> leading, Type type);
   void storeOutput(unsigned i, Value token, Value value);
   SmallVector<Value> stateIndices(Value slot);
   LogicalResult emitTokens(Value source, Value destination);
@@ -150,42 +156,41 @@ Value RecurrentKernel::fromF32(Value value, Type element) {
 
 /// The axes of a linattn value in memory follow `leading`; the value axis starts at the block's
 /// first column.
-Value RecurrentKernel::load(Value memory, ArrayRef<Value> leading, Type type) {
-  auto memref = cast<MemRefType>(memory.getType());
+RecurrentKernel::Access RecurrentKernel::access(ArrayRef<Value> leading, Type type) {
+  Access result;
+  result.indices.assign(leading.begin(), leading.end());
+  auto append = [&](Value first, bool inBounds) {
+    result.axes.push_back(result.indices.size());
+    result.indices.push_back(first);
+    result.inBounds.push_back(inBounds);
+  };
   Axis axis = *linattn::axisOf(type);
-  SmallVector<Value> indices(leading);
-  if (axis == Axis::Scalar)
-    return toF32(memref::LoadOp::create(builder, loc, memory, indices));
-  SmallVector<int64_t> axes;
-  SmallVector<bool> inBounds;
-  if (axis == Axis::Key || axis == Axis::KeyValue) {
-    axes.push_back(indices.size());
-    inBounds.push_back(true);
-    indices.push_back(index(0));
-  }
-  if (axis == Axis::Value || axis == Axis::KeyValue) {
-    axes.push_back(indices.size());
-    inBounds.push_back(wholeTiles());
-    indices.push_back(firstColumn);
-  }
-  Type result = layouts.place(type, memref.getElementType());
-  return toF32(tile::LoadOp::create(builder, loc, result, memory, indices, axes,
-                                    builder.getDenseBoolArrayAttr(inBounds)));
+  if (axis == Axis::Key || axis == Axis::KeyValue)
+    append(index(0), true);
+  if (axis == Axis::Value || axis == Axis::KeyValue)
+    append(firstColumn, wholeTiles());
+  return result;
+}
+
+Value RecurrentKernel::load(Value memory, ArrayRef<Value> leading, Type type) {
+  Access at = access(leading, type);
+  if (at.axes.empty())
+    return toF32(memref::LoadOp::create(builder, loc, memory, at.indices));
+  Type result = layouts.place(type, cast<MemRefType>(memory.getType()).getElementType());
+  return toF32(tile::LoadOp::create(builder, loc, result, memory, at.indices, at.axes,
+                                    builder.getDenseBoolArrayAttr(at.inBounds)));
 }
 
 void RecurrentKernel::storeOutput(unsigned i, Value token, Value value) {
   Value memory = argument(where.outputs[i]);
-  Type type = op.getOutputType(i), element = cast<MemRefType>(memory.getType()).getElementType();
-  SmallVector<Value> indices{row, token, head(type)};
-  value = fromF32(value, element);
-  if (!isa<RankedTensorType>(value.getType())) {
-    memref::StoreOp::create(builder, loc, value, memory, indices);
-    return;
-  }
-  bool alongKey = linattn::isOn(type, Axis::Key);
-  indices.push_back(alongKey ? index(0) : firstColumn);
-  tile::StoreOp::create(builder, loc, value, memory, indices, ArrayRef<int64_t>{3},
-                        builder.getDenseBoolArrayAttr({alongKey || wholeTiles()}));
+  Type type = op.getOutputType(i);
+  value = fromF32(value, cast<MemRefType>(memory.getType()).getElementType());
+  Access at = access({row, token, head(type)}, type);
+  if (at.axes.empty())
+    memref::StoreOp::create(builder, loc, value, memory, at.indices);
+  else
+    tile::StoreOp::create(builder, loc, value, memory, at.indices, at.axes,
+                          builder.getDenseBoolArrayAttr(at.inBounds));
 }
 
 SmallVector<Value> RecurrentKernel::stateIndices(Value slot) {
@@ -246,9 +251,25 @@ void RecurrentKernel::emitNullRow() {
   }
 }
 
+/// The kernel's own arguments come last; a caller finds arguments by name.
+static LogicalResult checkNames(linattn::OperatorOp op, ArrayRef<Attribute> arguments,
+                                const OperatorArguments &where) {
+  auto nameOf = [](Attribute argument) {
+    return cast<DictionaryAttr>(argument).getAs<StringAttr>("tile.name");
+  };
+  ArrayRef<Attribute> own = arguments.drop_front(where.sourceSlots);
+  for (Attribute argument : arguments.take_front(where.sourceSlots))
+    if (llvm::is_contained(llvm::map_range(own, nameOf), nameOf(argument)))
+      return op.emitOpError("expected other names than those of the kernel's own arguments, got ")
+             << nameOf(argument);
+  return success();
+}
+
 LogicalResult RecurrentKernel::emit() {
   KernelArguments arguments(builder);
   where = addOperatorArguments(arguments, op, types);
+  if (failed(checkNames(op, arguments.getAttributes(), where)))
+    return failure();
   int64_t tiles = plan.tiles(types.valueDim);
   auto grid = builder.getArrayAttr(
       {tiles == 1 ? arguments.symbol("HV")
