@@ -59,20 +59,10 @@ const dlk_kernel *kernelOf(const Problem &problem) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-int64_t Argument::numElements() const {
-  int64_t count = 1;
-  for (int64_t size : shape)
-    count *= size;
-  return count;
-}
+int64_t Argument::numElements() const { return run::numElements(shape); }
 
 size_t Argument::place(int64_t n) const {
-  int64_t offset = 0;
-  for (size_t i = shape.size(); i-- > 0;) {
-    offset += n % shape[i] * strides[i];
-    n /= shape[i];
-  }
-  return byteOffset + offset * dlk_dtype_bytes(info.dtype);
+  return byteOffset + run::elementOffset(shape, strides, n) * dlk_dtype_bytes(info.dtype);
 }
 
 void Argument::set(int64_t n, double value) {

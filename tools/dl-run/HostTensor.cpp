@@ -29,20 +29,10 @@ HostTensor::HostTensor(const dlk_arg_info &arg, std::vector<int64_t> newShape, i
   bytes.assign(extent * elementBytes + 2 * guardBytes, char(0xff));
 }
 
-int64_t HostTensor::numElements() const {
-  int64_t count = 1;
-  for (int64_t size : shape)
-    count *= size;
-  return count;
-}
+int64_t HostTensor::numElements() const { return run::numElements(shape); }
 
 size_t HostTensor::place(int64_t n) const {
-  int64_t offset = 0;
-  for (size_t i = shape.size(); i-- > 0;) {
-    offset += n % shape[i] * strides[i];
-    n /= shape[i];
-  }
-  return guardBytes + offset * dlk_dtype_bytes(dtype);
+  return guardBytes + run::elementOffset(shape, strides, n) * dlk_dtype_bytes(dtype);
 }
 
 void HostTensor::set(int64_t n, double value) { encode(dtype, value, &bytes[place(n)]); }

@@ -1,4 +1,4 @@
-//===- Numbers.h - Storage types on the host ------------------------------===//
+//===- Numbers.h - Storage types and strided tensors on the host --------------===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 namespace dl::run {
 
@@ -102,6 +103,24 @@ inline double roundTo(dlk_dtype dtype, double value) {
   char bytes[8];
   encode(dtype, value, bytes);
   return decode(dtype, bytes);
+}
+
+inline int64_t numElements(const std::vector<int64_t> &shape) {
+  int64_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
+  return count;
+}
+
+/// Where element `n`, counted row-major over the shape, lies: in elements from the first.
+inline int64_t elementOffset(const std::vector<int64_t> &shape, const std::vector<int64_t> &strides,
+                             int64_t n) {
+  int64_t offset = 0;
+  for (size_t i = shape.size(); i-- > 0;) {
+    offset += n % shape[i] * strides[i];
+    n /= shape[i];
+  }
+  return offset;
 }
 
 } // namespace dl::run
