@@ -21,7 +21,7 @@ def LinAttnSetOptions : Pass<"linattn-set-options", "::dl::linattn::OperatorOp">
     an option that the remaining code never consults is a warning.
 
     ```mlir
-    // linattn-set-options{set=normalize=false}
+    // With set=normalize=false:
     linattn.operator @op(%q: !key, %k: !key, %v: !value) state(%S: !linattn.state) -> (o: !value)
         options {normalize = true} {
       %kn = linattn.switch "normalize" -> !key
@@ -33,17 +33,19 @@ def LinAttnSetOptions : Pass<"linattn-set-options", "::dl::linattn::OperatorOp">
         linattn.yield %k : !key
       }
       %S1 = linattn.write %S, %kn, %v : !key, !value
-      ...
+      %o = linattn.read %S1, %q : !key -> !value
+      linattn.yield %S1, %o : !linattn.state, !value
     }
     // becomes
     linattn.operator @op(%q: !key, %k: !key, %v: !value) state(%S: !linattn.state) -> (o: !value)
         settings {normalize = false} {
       %S1 = linattn.write %S, %k, %v : !key, !value
-      ...
+      %o = linattn.read %S1, %q : !key -> !value
+      linattn.yield %S1, %o : !linattn.state, !value
     }
     ```
   }];
-  let options = [ListOption<"set", "set", "std::string", "NAME=VALUE pairs, comma separated">];
+  let options = [ListOption<"set", "set", "std::string", "options of the operator, NAME=VALUE, comma separated; others keep their default">];
   let statistics = [
     Statistic<"numResolved", "resolved-switches", "switches replaced by a case">,
     Statistic<"numErased", "erased-arguments", "inputs and params that became unused">];

@@ -34,7 +34,7 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
     Option<"keyDim", "key-dim", "int64_t", "128", "K, the key dimension">,
     Option<"valueDim", "value-dim", "int64_t", "128", "V, the value dimension">,
     Option<"stateLayout", "state-layout", "std::string", "\"kv\"", "kv or vk: axes of the state in memory, the last one contiguous">,
-    Option<"stateType", "state-type", "std::string", "\"f32\"", "f32, bf16 or f16">,
+    Option<"stateType", "state-type", "std::string", "\"f32\"", "storage type of the state: f32, bf16 or f16">,
     Option<"ioType", "io-type", "std::string", "\"bf16\"", "f32, bf16 or f16: inputs and outputs that the operator does not pin">,
     Option<"valueTile", "value-tile", "int64_t", "0", "columns of V per block; 0: chosen by the model">,
     Option<"keyLanes", "key-lanes", "int64_t", "0", "lanes that share the sum over K (layout kv); 0: chosen by the model">,

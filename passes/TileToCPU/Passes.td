@@ -33,6 +33,7 @@ def ConvertTileToCPU : Pass<"convert-tile-to-cpu", "::mlir::ModuleOp"> {
     math; upstream conversions finish the way to the LLVM dialect.
 
     ```mlir
+    #row = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 1>
     tile.kernel @double(%x: memref<64xf32, strided<[1]>>) attributes {threads = 32 : i64} {
       %c0 = arith.constant 0 : index
       %v = tile.load %x[%c0] axes [0] : memref<64xf32, strided<[1]>> -> tensor<64xf32, #row>
@@ -40,7 +41,7 @@ def ConvertTileToCPU : Pass<"convert-tile-to-cpu", "::mlir::ModuleOp"> {
       tile.store %y, %x[%c0] axes [0] : tensor<64xf32, #row>, memref<64xf32, strided<[1]>>
       tile.return
     }
-    // becomes, with #row giving each thread two neighbours
+    // becomes
     llvm.func @double(%params: !llvm.ptr, %block: !llvm.ptr, %scratch: !llvm.ptr) -> i32
         attributes {dl.scratch_bytes = 512 : i64} {
       %x = llvm.load %params : !llvm.ptr -> !llvm.ptr

@@ -34,7 +34,7 @@ def LinAttn_HeadGroup : I32EnumAttr<"HeadGroup", "heads that own a value", [
 
 def LinAttn_OfAttr : LinAttn_Attr<"Of", "of",
     [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
-  let summary = "says which axis of the state and which heads a tensor belongs to";
+  let summary = "which axis of the state and which heads a tensor belongs to";
   let description = [{
     The encoding of every tensor of an operator. The axis is one of
 
@@ -54,7 +54,7 @@ def LinAttn_OfAttr : LinAttn_Attr<"Of", "of",
     - C3: every dimension is `?`: K and V are chosen when a kernel is compiled.
 
     ```mlir
-    !key      = tensor<?xf32, #linattn.of<key, key_head>>
+    !key = tensor<?xf32, #linattn.of<key, key_head>>
     !per_head = tensor<f32, #linattn.of<scalar, value_head>>
     ```
   }];
@@ -63,7 +63,7 @@ def LinAttn_OfAttr : LinAttn_Attr<"Of", "of",
 }
 
 def LinAttn_NumberAttr : LinAttn_Attr<"Number", "number"> {
-  let summary = "declares a number option: its default and its range";
+  let summary = "a number option: its default and its range";
   let description = [{
     The value of a number option in the `options` of an operator. `from` and `to` include the end
     of the range, `above` and `below` exclude it.
@@ -79,8 +79,10 @@ def LinAttn_NumberAttr : LinAttn_Attr<"Number", "number"> {
   }];
   let parameters = (ins
     APFloatParameter<"value when the option is not set">:$defaultNumber,
-    APFloatParameter<"lower end of the range">:$lowerEnd, "bool":$lowerIncluded,
-    APFloatParameter<"upper end of the range">:$upperEnd, "bool":$upperIncluded);
+    APFloatParameter<"lower end of the range">:$lowerEnd,
+    AttrParameter<"bool", "whether the lower end belongs to the range">:$lowerIncluded,
+    APFloatParameter<"upper end of the range">:$upperEnd,
+    AttrParameter<"bool", "whether the upper end belongs to the range">:$upperIncluded);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

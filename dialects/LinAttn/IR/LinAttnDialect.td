@@ -27,8 +27,10 @@ def LinAttn_Dialect : Dialect {
     - The sizes K and V, the number of heads and the storage types are not part of the description.
 
     ```mlir
-    !key   = tensor<?xf32, #linattn.of<key, key_head>>
+    !key = tensor<?xf32, #linattn.of<key, key_head>>
     !value = tensor<?xf32, #linattn.of<value, value_head>>
+    !per_head = tensor<f32, #linattn.of<scalar, value_head>>
+    !per_key_head = tensor<f32, #linattn.of<scalar, key_head>>
 
     linattn.operator @plain(%q: !key, %k: !key, %v: !value)
         state(%S: !linattn.state) -> (o: !value) {
@@ -38,11 +40,12 @@ def LinAttn_Dialect : Dialect {
     }
     ```
 
+    Modules are printed with a type alias for each kind of tensor. The four above are the common
+    ones: key vector of a key head, value vector of a value head, scalar of either. The examples
+    below use them; those that are no whole operator are lines of one.
+
     Constraints are numbered C1, C2, ... over the whole dialect: the number stands in the
     description of the construct, at the check in the verifier and at its negative test.
-
-    Modules are printed with a type alias for each kind of tensor: `!key`, `!value` and `!per_head`
-    are the common ones (key vector of a key head, value vector and scalar of a value head).
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -191,6 +191,8 @@ def LinAttn_SwitchOp : LinAttn_Op<"switch", [
 def LinAttn_OptionOp : LinAttn_Op<"option", [Pure]> {
   let summary = "gives the value of a number option of the operator";
   let description = [{
+    `linattn-set-options` replaces it by a constant: the default, or what was set.
+
     Constraints:
     - C19: it lies in an operator which declares the option as a number.
 
@@ -287,6 +289,9 @@ def LinAttn_WriteOp : LinAttn_Op<"write", [
 def LinAttn_BroadcastOp : LinAttn_Op<"broadcast", [Pure]> {
   let summary = "repeats a value along an axis or over the value heads of a key head";
   let description = [{
+    Operands of `arith` and `math` have one type: a scalar that meets a vector, or a value of a key
+    head that meets one of a value head, is broadcast first.
+
     Constraints:
     - C24: the operand is f32 or an f32 tensor with an encoding, the result such a tensor.
     - C25: the axis stays or widens from scalar, the group stays or widens from key_head to
@@ -306,11 +311,13 @@ def LinAttn_BroadcastOp : LinAttn_Op<"broadcast", [Pure]> {
 def LinAttn_ReduceOp : LinAttn_Op<"reduce", [Pure]> {
   let summary = "sums a vector to a scalar of the same heads";
   let description = [{
+    The sum over the vector's axis: K or V numbers become one, per head of the vector's group.
+
     Constraints:
     - C26: the operand is a key or value vector, the result a scalar of the same group.
 
     ```mlir
-    %dot = linattn.reduce %qk : !key -> tensor<f32, #linattn.of<scalar, key_head>>
+    %dot = linattn.reduce %qk : !key -> !per_key_head
     ```
   }];
   let arguments = (ins /*C26*/ LinAttn_Vector:$operand);
@@ -328,9 +335,9 @@ class LinAttn_ElementwiseOp<string mnemonic>
 }
 
 def LinAttn_SigmoidOp : LinAttn_ElementwiseOp<"sigmoid"> {
-  let summary = "is the logistic function 1 / (1 + e^-x)";
+  let summary = "computes the logistic function 1 / (1 + e^-x)";
   let description = [{
-    Reaches 0 and 1 exactly for large |x|.
+    Per element. Reaches 0 and 1 exactly for large |x|.
 
     Constraints:
     - C27: operand and result have the same type, f32 or an f32 tensor with an encoding.
@@ -342,9 +349,10 @@ def LinAttn_SigmoidOp : LinAttn_ElementwiseOp<"sigmoid"> {
 }
 
 def LinAttn_SoftplusOp : LinAttn_ElementwiseOp<"softplus"> {
-  let summary = "is log(1 + e^x), and x itself above 20";
+  let summary = "computes log(1 + e^x), which above 20 is x itself";
   let description = [{
-    Above 20 the difference is below the rounding of f32 and e^x would overflow later on.
+    Per element. Above 20 the difference to x is below the rounding of f32, and further on e^x
+    would overflow.
 
     Constraints:
     - C27: operand and result have the same type, f32 or an f32 tensor with an encoding.

@@ -13,7 +13,7 @@ include "mlir/IR/AttrTypeBase.td"
 
 def LinAttn_State : TypeDef<LinAttn_Dialect, "State"> {
   let mnemonic = "state";
-  let summary = "is the K x V state of one value head";
+  let summary = "the K x V state of one value head";
   let description = [{
     Opaque: a state can be decayed, read and written, and is never an operand of `arith` or `math`.
     Its storage type and memory layout are chosen when a kernel is compiled.

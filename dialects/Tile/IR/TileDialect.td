@@ -23,6 +23,18 @@ def Tile_Dialect : Dialect {
     The dialect decides nothing: the schedule has written every layout; `--tile-to-nvvm` and `--tile-to-cpu` follow it
     mechanically. Elements of a layout beyond the tensor's shape are padding: their registers hold unspecified values and
     every op that mixes positions or touches memory leaves them out.
+
+    Examples that are no whole kernel are lines of one with 256 threads, and use these layouts:
+
+    ```mlir
+    #rows = #tile.blocked<per_thread = [8, 4], lanes = [2, 16], warps = [8, 1], order = [1, 0], num_warps = 8>
+    #row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 8>
+    #fa = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [4, 2]>
+    #fb = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [4, 2]>
+    #fc = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [4, 2]>
+    ```
+
+    Constraints are numbered C1, C2, ... for each op, attribute and type.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -134,7 +134,7 @@ LogicalResult StoreOp::verify() {
 
 static LogicalResult verifyLocal(Operation *op, RankedTensorType tensor, SharedType buffer) {
   if (tensor.getShape() != buffer.getShape() || tensor.getElementType() != buffer.getElementType())
-    return op->emitOpError("expected tensor and buffer of one shape and element type, got ")
+    return op->emitOpError("C1: expected tensor and buffer of one shape and element type, got ")
            << tensor << " and " << buffer;
   return success();
 }
@@ -151,7 +151,7 @@ LogicalResult LocalLoadOp::verify() {
 
 LogicalResult SplatOp::verify() {
   if (getScalar().getType() != getResult().getType().getElementType())
-    return emitOpError("expected a scalar of the element type, got ")
+    return emitOpError("C1: expected a scalar of the element type, got ")
            << getScalar().getType() << " for " << getResult().getType();
   return success();
 }
@@ -204,7 +204,7 @@ LogicalResult DotOp::verify() {
 LogicalResult ConvertOp::verify() {
   RankedTensorType from = getValue().getType(), to = getResult().getType();
   if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())
-    return emitOpError("expected operand and result of one shape and element type, got ")
+    return emitOpError("C1: expected operand and result of one shape and element type, got ")
            << from << " and " << to;
   return success();
 }

@@ -28,13 +28,16 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, S
     Arguments are strided memrefs (global memory; dynamic sizes are never read, dynamic strides are parameters) and scalars.
     All of them travel in one by-value struct, laid out in order (`getParameterLayout`): a memref takes a pointer and one
     int64 per dynamic stride, counted in elements. The argument attributes (`tile.name`, `tile.role`, ...) describe each
-    to the package writer; `tile.requires` says what must hold of the sizes. `threads` is the block size, `grid` the launch grid as JSON-like expressions over B, T, HQ, HV,
-    `min_blocks` how many blocks an SM shall hold at once, from which the register budget follows (0: no wish), and
+    to the package writer; `tile.requires` says what must hold of the sizes.
+
+    `threads` is the block size, `grid` the launch grid as three expressions of the sizes at launch (B rows, T tokens, HQ
+    key heads, HV value heads), each a number, a name or a list such as `["mul", "HV", 2]`; `min_blocks` is how many
+    blocks an SM shall hold at once, from which the register budget follows (0: no wish), and
     `max_registers` that budget where it is set outright (0: not).
 
     Example:
     ```mlir
-    tile.kernel @scale(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x"}, %f: f32 {tile.name = "f"}) attributes {threads = 32 : i64} {
+    tile.kernel @scale(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x"}, %f: f32 {tile.name = "f"}) attributes {threads = 256 : i64} {
       %n = gpu.block_id x
       %c0 = arith.constant 0 : index
       %v = tile.load %x[%n, %c0] axes [1] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
@@ -67,7 +70,14 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, S
 
 def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"KernelOp">]> {
   let summary = "ends a kernel";
-  let description = "Example: `tile.return`";
+  let description = [{
+    It has no operands: what a kernel computes is in memory.
+
+    Example:
+    ```mlir
+    tile.return
+    ```
+  }];
   let assemblyFormat = "attr-dict";
 }
 
@@ -90,12 +100,14 @@ def Tile_SlotOp : Tile_Op<"slot", [MemoryEffects<[MemRead]>]> {
 class Tile_MemoryOp<string opMnemonic, list<Trait> traits = []> : Tile_Op<opMnemonic, traits> {
   string commonDescription = [{
     `indices` locate the tile's first element; tensor axis i runs along memref dimension axes[i]. Along these dimensions the
-    memref's size must be static: elements at or past it are left out (loads give zero). `in_bounds` per axis promises that
-    there are none beyond the layout's padding.
+    memref's size must be static: elements at or past it are left out (loads give zero). `in_bounds` promises, for each axis,
+    that no element of the tensor is one of these.
 
     Constraints:
-    - C1: one index per memref dimension, one axis per tensor dimension, axes distinct and in range.
+    - C1: one index per memref dimension; one axis and, if present, one `in_bounds` per tensor dimension; axes distinct
+      and in range.
     - C2: element types agree; the memref dimensions of `axes` are static.
+
   }];
 }
 
@@ -129,7 +141,14 @@ def Tile_StoreOp : Tile_MemoryOp<"store", [MemoryEffects<[MemWrite]>]> {
 
 def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
   let summary = "one scalar in every element";
-  let description = "Example: `%s = tile.splat %scale : f32 -> tensor<128xf32, #row>`";
+  let description = [{
+    Constraint C1: the scalar has the tensor's element type.
+
+    Example:
+    ```mlir
+    %s = tile.splat %scale : f32 -> tensor<128xf32, #row>
+    ```
+  }];
   let arguments = (ins AnyTypeOf<[F32, BF16, F16]>:$scalar);
   let results = (outs Tile_Distributed:$result);
   let assemblyFormat = "$scalar attr-dict `:` type($scalar) `->` type($result)";
@@ -162,7 +181,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
     operands of one type share the exchange between warps. A rank-1 operand gives a scalar, uniform over the block; a
     matrix gives a vector in the slice layout.
 
-    Constraint C1: results are one per operand: f32, or the sliced type.
+    Constraint C1: operands have one type and that axis; there is one result per operand: f32, or the sliced type.
 
     Example:
     ```mlir
@@ -178,7 +197,8 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
 def Tile_DotOp : Tile_Op<"dot", [Pure]> {
   let summary = "products of vectors with a matrix, summed along an axis in one fixed tree";
   let description = [{
-    result[i] = sum over `axis` of vectors[i] * matrix, by fused multiply-add in register order, then as in `tile.reduce`.
+    Result number i is the sum over `axis` of vector number i times the matrix: products are added by fused multiply-adds
+    in register order, then as in `tile.reduce`.
     This is a state read: the matrix is the state tile, each vector a (decayed) query or key.
 
     Constraint C1: vectors are laid out as the slice of the matrix along the other axis, results as its slice along `axis`.
@@ -201,6 +221,8 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure]> {
     Through shared memory, or within each warp where every warp already holds what it needs. The tensor stays there: each
     user reads it anew, so that it occupies no registers in between.
 
+    Constraint C1: operand and result have one shape and element type.
+
     Example:
     ```mlir
     %k1 = tile.convert %k : tensor<128xf32, #row> -> tensor<128xf32, #tile.slice<1, #rows>>
@@ -215,14 +237,30 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure]> {
 
 def Tile_AllocOp : Tile_Op<"alloc"> {
   let summary = "a shared-memory buffer that lives as long as the block";
-  let description = "Example: `%b = tile.alloc : !tile.shared<64x64xbf16, #tile.swizzled<128>>`";
+  let description = [{
+    Its contents are unspecified until they are stored.
+
+    Example:
+    ```mlir
+    %b = tile.alloc : !tile.shared<64x64xbf16, #tile.swizzled<128>>
+    ```
+  }];
   let results = (outs Tile_SharedType:$result);
   let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }
 
 def Tile_LocalStoreOp : Tile_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
   let summary = "registers to shared memory";
-  let description = "Example: `tile.local_store %x, %b : tensor<64x64xbf16, #l>, !tile.shared<64x64xbf16, #tile.swizzled<128>>`";
+  let description = [{
+    Other threads see the elements after a `tile.barrier`.
+
+    Constraint C1: tensor and buffer have one shape and element type.
+
+    Example:
+    ```mlir
+    tile.local_store %x, %b : tensor<64x64xbf16, #rows>, !tile.shared<64x64xbf16, #tile.swizzled<128>>
+    ```
+  }];
   let arguments = (ins Tile_Distributed:$value, Tile_SharedType:$buffer);
   let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` qualified(type($buffer))";
   let hasVerifier = 1;
@@ -230,7 +268,14 @@ def Tile_LocalStoreOp : Tile_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
 
 def Tile_LocalLoadOp : Tile_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let summary = "shared memory to registers";
-  let description = "Example: `%x = tile.local_load %b : !tile.shared<64x64xbf16, #tile.swizzled<128>> -> tensor<64x64xbf16, #l>`";
+  let description = [{
+    Constraint C1: tensor and buffer have one shape and element type.
+
+    Example:
+    ```mlir
+    %x = tile.local_load %b : !tile.shared<64x64xbf16, #tile.swizzled<128>> -> tensor<64x64xbf16, #rows>
+    ```
+  }];
   let arguments = (ins Tile_SharedType:$buffer);
   let results = (outs Tile_Distributed:$result);
   let assemblyFormat = "$buffer attr-dict `:` qualified(type($buffer)) `->` type($result)";
@@ -243,7 +288,10 @@ def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
     With `async_proxy`, ordinary stores before it are also visible to instructions that read shared memory through
     descriptors (wgmma, bulk copies).
 
-    Example: `tile.barrier async_proxy`
+    Example:
+    ```mlir
+    tile.barrier async_proxy
+    ```
   }];
   let arguments = (ins UnitAttr:$async_proxy);
   let assemblyFormat = "(`async_proxy` $async_proxy^)? attr-dict";
@@ -269,7 +317,7 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "
 
     Example:
     ```mlir
-    %d = tile.mma %a, %b, %c : tensor<32x32xbf16, #fa>, tensor<32x16xbf16, #fb>, tensor<32x16xf32, #fc>
+    %d = tile.mma %a, %b, %c : tensor<64x32xbf16, #fa>, tensor<32x16xbf16, #fb>, tensor<64x16xf32, #fc>
     ```
   }];
   let arguments = (ins Tile_Distributed:$a, AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$b, Tile_Distributed:$c);
