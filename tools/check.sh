@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# check.sh - Set up, lint, build and run all tests: what CI runs.
+# check.sh - Set up, lint, check the reference pages, build and run all tests:
+# what CI runs.
 #
 #   bash tools/check.sh               everything
 #   bash tools/check.sh --sanitize    the same tests under ASan and UBSan instead,
 #                                     built apart in build-sanitize/
 #   bash tools/check.sh --no-setup    do not look at installed packages
-#   bash tools/check.sh --no-lint     build and test only
+#   bash tools/check.sh --no-lint     build and test only: no lint, no pages
 #
 # Needs no GPU: the cpu target runs the kernels. Kernels are also assembled where
 # ptxas is on PATH. clang-tidy looks at changed files only, and only if they are
@@ -44,6 +45,9 @@ fi
 if ((lint)); then
   step "Lint"
   bash "$root/tools/lint.sh" || failed+=(lint)
+
+  step "Reference pages"
+  bash "$root/tools/docs.sh" --check || failed+=(docs)
 fi
 
 step "Build (preset $preset)"

@@ -18,7 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 packages=(
   # Compiler, linker, build.
   clang-22 lld-22 cmake ninja-build ccache git
-  # LLVM and MLIR as libraries. Their CMake files refer to zstd and zlib.
+  # LLVM and MLIR as libraries, and mlir-tblgen. Their CMake files refer to zstd and zlib.
   libmlir-22-dev mlir-22-tools llvm-22-dev libzstd-dev zlib1g-dev
   # The package format (hashes, manifest) and the command line of dl-run.
   libxxhash-dev nlohmann-json3-dev libcli11-dev
