@@ -178,6 +178,8 @@ dlk_status dlk_kernel_get_info(const dlk_kernel *handle, dlk_kernel_info *info) 
   info->spill_bytes = kernel.spillBytes;
   info->num_args = static_cast<int32_t>(kernel.args.size());
   info->num_scalars = static_cast<int32_t>(kernel.callerScalars.size());
+  info->pdl = kernel.pdl;
+  info->index_type = kernel.indexType.c_str();
   return DLK_OK;
 }
 
@@ -194,6 +196,7 @@ dlk_status dlk_kernel_get_arg(const dlk_kernel *handle, int32_t index, dlk_arg_i
   info->role = arg.role;
   info->dtype = arg.dtype;
   info->rank = static_cast<int32_t>(arg.dims.size());
+  info->min_rank = arg.minRank;
   info->align = arg.align;
   info->nullable = arg.nullable;
   info->written = arg.written;
@@ -244,6 +247,8 @@ static std::vector<Condition> conditionsOf(const dlk_query &query) {
   add("state_type", query.state_type, text(query.state_type),
       [](const Kernel &k) { return k.stateType; });
   add("io_type", query.io_type, text(query.io_type), [](const Kernel &k) { return k.ioType; });
+  add("index_type", query.index_type, text(query.index_type),
+      [](const Kernel &k) { return k.indexType; });
   add("target", query.target, text(query.target), [](const Kernel &k) { return k.target; });
   add("code", query.no_ptx, "machine code", [](const Kernel &k) {
     return std::string(k.format == DLK_FORMAT_PTX ? "ptx" : "machine code");

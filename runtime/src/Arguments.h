@@ -10,20 +10,27 @@
 
 #include "Manifest.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace dl::runtime {
 
-/// A checked tensor view: what the kernel gets, and the bytes that it spans.
+/// A checked tensor view: what the kernel gets, and the bytes that it spans. All but isNull is left
+/// undefined for a null argument: a launch has no time to clear it.
 struct BoundArgument {
   bool isNull = true;
-  uint64_t begin = 0, end = 0; // addresses; empty if any size is 0
-  int64_t strides[DLK_MAX_RANK] = {};
+  uint64_t begin, end; // addresses; empty if any size is 0
+  // One entry per dimension of the argument; those that the view leaves out have size 1, stride 0.
+  int64_t shape[DLK_MAX_RANK], strides[DLK_MAX_RANK];
 };
 
 /// Checks the views against the kernel's arguments and binds the sizes. Allocates nothing.
 class ArgumentChecker {
 public:
   ArgumentChecker(const Manifest &manifest, const Kernel &kernel, dlk_device device)
-      : manifest(manifest), kernel(kernel), device(device) {}
+      : manifest(manifest), kernel(kernel), device(device) {
+    std::fill(std::begin(boundBy), std::end(boundBy), -1);
+  }
 
   dlk_status check(const dlk_tensor *views, int32_t numViews);
 
@@ -33,22 +40,26 @@ public:
   bool hasNoRows() const;
 
 private:
+  dlk_status bind(const dlk_tensor *views);
   dlk_status checkType(size_t index, const dlk_tensor &view);
-  dlk_status bindSymbols(size_t index, const dlk_tensor &view);
-  dlk_status checkPositive() const;
-  dlk_status checkShape(size_t index, const dlk_tensor &view) const;
+  dlk_status bindSymbols(size_t index);
+  dlk_status checkRows() const;
+  dlk_status checkMinimums() const;
+  dlk_status checkShape(size_t index) const;
   dlk_status checkStrides(size_t index, const dlk_tensor &view);
   dlk_status checkMemory(size_t index, const dlk_tensor &view);
-  dlk_status checkSelfOverlap(size_t index, const dlk_tensor &view) const;
-  dlk_status checkPoolRows(size_t index, const dlk_tensor &view) const;
-  dlk_status checkAliasing(const dlk_tensor *views) const;
-  bool mayShare(size_t a, size_t b, const dlk_tensor *views) const;
+  dlk_status checkPoolRows(size_t index) const;
+  dlk_status checkSelfOverlap(size_t index) const;
+  dlk_status checkAliasing() const;
+  bool mayShare(size_t a, size_t b) const;
+  /// Where a symbol's value comes from, for messages.
+  const char *sourceOf(int64_t symbol) const;
 
   const Manifest &manifest;
   const Kernel &kernel;
   const dlk_device device;
   SymbolValues symbols;
-  int32_t boundBy[DLK_MAX_SYMBOLS] = {}; // argument that gave the symbol its value
+  int32_t boundBy[DLK_MAX_SYMBOLS]; // argument that gave the symbol its value; -1: its default
   BoundArgument bound[DLK_MAX_ARGS];
 };
 
@@ -64,11 +75,6 @@ struct StridedRange {
 /// Whether two views certainly have no byte in common: disjoint ranges, or column slices of rows of
 /// one pitch.
 bool areDisjoint(const StridedRange &a, const StridedRange &b);
-
-/// Checked mode: validates the slot arrays of a launch on the CPU. `views` have passed
-/// ArgumentChecker.
-dlk_status checkSlots(const Kernel &kernel, const ArgumentChecker &args, const dlk_tensor *views,
-                      int64_t numRows, int64_t firstSlot);
 
 } // namespace dl::runtime
 

@@ -18,13 +18,20 @@ public:
   virtual ~Executable() = default;
   /// Runs the grid. `params` points to at least DLK_MAX_PARAM_BYTES readable bytes.
   virtual dlk_status launch(const void *params, const uint32_t grid[3], void *stream) const = 0;
+
+  /// For checked mode. Waits until the stream is idle; a stream that is capturing is refused.
+  virtual dlk_status wait(void *stream) const = 0;
+  /// Makes memory of the device readable through `data`, by way of `copy` where the host cannot
+  /// read it.
+  virtual dlk_status read(uint64_t address, size_t bytes, std::vector<char> &copy,
+                          const char *&data) const = 0;
 };
 
 /// Loads a kernel whose format is `so`.
 dlk_status prepareCpu(const std::shared_ptr<Package> &package, const Kernel &kernel,
                       std::unique_ptr<Executable> &result);
 
-/// Loads a kernel whose format is `cubin` or `ptx` on cuda:`device`.
+/// Loads a kernel whose format is `cubin` or `ptx` on cuda:`device`; `flags` are dlk_prepare's.
 dlk_status prepareCuda(const std::shared_ptr<Package> &package, const Kernel &kernel,
                        int32_t device, uint32_t flags, std::unique_ptr<Executable> &result);
 

@@ -160,6 +160,12 @@ public:
     return DLK_OK;
   }
 
+  dlk_status wait(void *) const override { return DLK_OK; }
+  dlk_status read(uint64_t address, size_t, std::vector<char> &, const char *&data) const override {
+    data = reinterpret_cast<const char *>(address);
+    return DLK_OK;
+  }
+
 private:
   std::shared_ptr<LoadedCode> code;
   dlk_cpu_entry entry;

@@ -69,30 +69,77 @@ private:
 
 class CudaExecutable : public Executable {
 public:
-  CudaExecutable(std::shared_ptr<CudaCode> code, KernelHandle handle, const Kernel &kernel)
+  CudaExecutable(std::shared_ptr<CudaCode> code, KernelHandle handle, const Kernel &kernel,
+                 bool pdl)
       : code(std::move(code)), handle(handle), threads(kernel.threads),
-        sharedBytes(kernel.sharedBytes) {}
+        sharedBytes(kernel.sharedBytes), pdl(pdl) {}
 
-  dlk_status launch(const void *params, const uint32_t grid[3], void *stream) const override {
-    const Driver &driver = code->driver;
-    ScopedContext scope(driver, code->context);
-    void *arguments[] = {const_cast<void *>(params)};
-    Result result = scope.result;
-    if (!result)
-      result = driver.launchKernel(handle, grid[0], grid[1], grid[2], threads, 1, 1, sharedBytes,
-                                   static_cast<Stream>(stream), arguments, nullptr);
-    if (result)
-      return fail(DLK_DEVICE_ERROR, "cuda:%d: the launch failed with %s", code->id,
-                  errorName(driver, result));
-    return DLK_OK;
-  }
+  dlk_status launch(const void *params, const uint32_t grid[3], void *stream) const override;
+  dlk_status wait(void *stream) const override;
+  dlk_status read(uint64_t address, size_t bytes, std::vector<char> &copy,
+                  const char *&data) const override;
 
 private:
   std::shared_ptr<CudaCode> code;
   KernelHandle handle;
   uint32_t threads, sharedBytes;
+  bool pdl; // launched while the kernel before it on the stream may still run
 };
 } // namespace
+
+dlk_status CudaExecutable::launch(const void *params, const uint32_t grid[3], void *stream) const {
+  const Driver &driver = code->driver;
+  ScopedContext scope(driver, code->context);
+  void *arguments[] = {const_cast<void *>(params)};
+  Result result = scope.result;
+  if (!result && pdl) {
+    LaunchAttribute attribute = {launchProgrammaticStreamSerialization, {}, {1}};
+    const LaunchConfig config = {{grid[0], grid[1], grid[2]}, {threads, 1, 1}, sharedBytes,
+                                 static_cast<Stream>(stream), &attribute,      1};
+    result = driver.launchKernelEx(&config, handle, arguments, nullptr);
+  } else if (!result) {
+    result = driver.launchKernel(handle, grid[0], grid[1], grid[2], threads, 1, 1, sharedBytes,
+                                 static_cast<Stream>(stream), arguments, nullptr);
+  }
+  if (result)
+    return fail(DLK_DEVICE_ERROR, "cuda:%d: the launch failed with %s", code->id,
+                errorName(driver, result));
+  return DLK_OK;
+}
+
+dlk_status CudaExecutable::wait(void *stream) const {
+  const Driver &driver = code->driver;
+  ScopedContext scope(driver, code->context);
+  int isCapturing = 0;
+  Result result = scope.result;
+  if (!result)
+    result = driver.streamIsCapturing(static_cast<Stream>(stream), &isCapturing);
+  if (isCapturing || result == errorStreamCaptureImplicit)
+    return fail(DLK_INVALID_ARGUMENT,
+                "stream: expected one that is not capturing, since DLK_PLAN_CHECKED waits for it, "
+                "got one that is");
+  if (!result)
+    result = driver.streamSynchronize(static_cast<Stream>(stream));
+  if (result)
+    return fail(DLK_DEVICE_ERROR, "cuda:%d: waiting for the stream failed with %s", code->id,
+                errorName(driver, result));
+  return DLK_OK;
+}
+
+dlk_status CudaExecutable::read(uint64_t address, size_t bytes, std::vector<char> &copy,
+                                const char *&data) const {
+  const Driver &driver = code->driver;
+  ScopedContext scope(driver, code->context);
+  copy.resize(bytes);
+  Result result = scope.result;
+  if (!result)
+    result = driver.memcpyDtoH(copy.data(), address, bytes);
+  if (result)
+    return fail(DLK_DEVICE_ERROR, "cuda:%d: copying %zu bytes to the host failed with %s", code->id,
+                bytes, errorName(driver, result));
+  data = copy.data();
+  return DLK_OK;
+}
 
 dlk_status CudaCode::load(const Package &package, const Kernel &kernel) {
   if (Result result = driver.primaryRetain(&context, facts.handle)) {
@@ -144,6 +191,27 @@ static dlk_status checkLimits(const CudaCode &code, KernelHandle handle, const K
   return DLK_OK;
 }
 
+/// Programmatic dependent launch needs the kernel, the device and the driver to take part.
+static dlk_status checkPdl(const Driver &driver, const DeviceFacts &facts, const Kernel &kernel,
+                           int32_t device) {
+  const char *name = kernel.name.c_str();
+  if (!kernel.pdl)
+    return fail(
+        DLK_UNSUPPORTED,
+        "kernel '%s': DLK_PLAN_PDL: expected a kernel compiled for it ('pdl'), got one that "
+        "is not",
+        name);
+  if (facts.computeCapability < 90)
+    return fail(DLK_UNSUPPORTED,
+                "kernel '%s': DLK_PLAN_PDL: expected a device of sm_90 or newer, cuda:%d is sm_%d",
+                name, device, facts.computeCapability);
+  if (!driver.launchKernelEx)
+    return fail(DLK_UNSUPPORTED,
+                "kernel '%s': DLK_PLAN_PDL: expected a driver with cuLaunchKernelEx, got %d.%d",
+                name, driver.version / 1000, driver.version % 1000 / 10);
+  return DLK_OK;
+}
+
 dlk_status dl::runtime::prepareCuda(const std::shared_ptr<Package> &package, const Kernel &kernel,
                                     int32_t device, uint32_t flags,
                                     std::unique_ptr<Executable> &result) {
@@ -154,6 +222,10 @@ dlk_status dl::runtime::prepareCuda(const std::shared_ptr<Package> &package, con
   DeviceFacts facts;
   if (dlk_status status = getDevice(device, driver, facts))
     return status;
+  const bool pdl = (flags & DLK_PLAN_PDL) != 0;
+  if (pdl)
+    if (dlk_status status = checkPdl(*driver, facts, kernel, device))
+      return status;
   std::shared_ptr<LoadedCode> loaded;
   auto load = [&](std::shared_ptr<LoadedCode> &code) {
     auto fresh = std::make_shared<CudaCode>(*driver, facts, device);
@@ -181,7 +253,7 @@ dlk_status dl::runtime::prepareCuda(const std::shared_ptr<Package> &package, con
   if (error)
     return fail(DLK_DEVICE_ERROR, "kernel '%s': preparing on cuda:%d failed with %s",
                 kernel.name.c_str(), device, errorName(*driver, error));
-  result = std::make_unique<CudaExecutable>(std::move(code), handle, kernel);
+  result = std::make_unique<CudaExecutable>(std::move(code), handle, kernel, pdl);
   return DLK_OK;
 }
 

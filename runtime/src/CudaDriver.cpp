@@ -42,6 +42,9 @@ static void loadDriver(DriverState &state) {
   driver.kernelGetParamInfo =
       reinterpret_cast<Result (*)(KernelHandle, size_t, size_t *, size_t *)>(
           find("cuKernelGetParamInfo"));
+  driver.launchKernelEx =
+      reinterpret_cast<Result (*)(const LaunchConfig *, KernelHandle, void **, void **)>(
+          find("cuLaunchKernelEx"));
   if (!state.error.empty())
     return;
   if (Result result = driver.init(0))

@@ -45,7 +45,30 @@ enum : int {
   functionMaxDynamicSharedBytes = 8,
   jitErrorLog = 5,
   jitErrorLogBytes = 6,
+  launchProgrammaticStreamSerialization = 6,
+  errorStreamCaptureImplicit = 906, // the default stream, while another one captures
 };
+
+/// CUlaunchAttribute: the value is a union of 64 bytes, of which an int is in use here.
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    int number;
+    uint64_t bytes[8];
+  } value;
+};
+static_assert(sizeof(LaunchAttribute) == 72, "size of CUlaunchAttribute");
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3], block[3], sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned numAttributes;
+};
+static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32,
+              "layout of CUlaunchConfig");
 
 /// X(member, symbol, parameters)
 #define DL_CUDA_FUNCTIONS(X)                                                                       \
@@ -71,6 +94,7 @@ enum : int {
   X(streamCreate, cuStreamCreate, (Stream *, unsigned))                                            \
   X(streamDestroy, cuStreamDestroy_v2, (Stream))                                                   \
   X(streamSynchronize, cuStreamSynchronize, (Stream))                                              \
+  X(streamIsCapturing, cuStreamIsCapturing, (Stream, int *))                                       \
   X(streamBeginCapture, cuStreamBeginCapture_v2, (Stream, int))                                    \
   X(streamEndCapture, cuStreamEndCapture, (Stream, Graph *))                                       \
   X(graphInstantiate, cuGraphInstantiateWithFlags, (GraphExec *, Graph, unsigned long long))       \
@@ -99,6 +123,8 @@ struct Driver {
 #undef X
   /// Since driver 12.4; may be absent.
   Result (*kernelGetParamInfo)(KernelHandle, size_t, size_t *, size_t *) = nullptr;
+  /// Only plans with DLK_PLAN_PDL need it; may be absent.
+  Result (*launchKernelEx)(const LaunchConfig *, KernelHandle, void **, void **) = nullptr;
   int version = 0; // 12040 = 12.4
 };
 

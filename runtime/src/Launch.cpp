@@ -7,6 +7,7 @@
 
 #include "Arguments.h"
 #include "Code.h"
+#include "RowCheck.h"
 #include "Sizes.h"
 #include "Status.h"
 
@@ -150,8 +151,7 @@ static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t 
   if (dlk_status status = checkSizes(manifest, kernel, plan.device, args.sizes(), grid))
     return status;
   if (plan.checked)
-    if (dlk_status status =
-            checkSlots(kernel, args, views, args.sizes().value[manifest.rowSymbol], firstSlot))
+    if (dlk_status status = checkRows(manifest, kernel, args, *plan.executable, stream, firstSlot))
       return status;
   storeTensors(kernel, args, params);
   return plan.executable->launch(params, grid, stream);
@@ -164,17 +164,20 @@ dlk_status dlk_prepare(const dlk_kernel *handle, dlk_device device, uint32_t fla
   *plan = nullptr;
   if (!handle)
     return fail(DLK_INVALID_ARGUMENT, "dlk_prepare: kernel is NULL");
-  if (flags & ~uint32_t(DLK_PLAN_CHECKED | DLK_PLAN_NO_PTX))
+  if (flags & ~uint32_t(DLK_PLAN_CHECKED | DLK_PLAN_NO_PTX | DLK_PLAN_PDL))
     return fail(DLK_INVALID_ARGUMENT, "dlk_prepare: unknown flags 0x%x", flags);
   return guarded([&]() -> dlk_status {
     const Kernel &kernel = *handle->kernel;
     if (dlk_status status = checkDevice(device))
       return status;
     bool isCpu = device.type == DLK_DEVICE_CPU;
-    if ((flags & DLK_PLAN_CHECKED) && (!isCpu || handle->package->manifest().rowSymbol < 0))
+    if ((flags & DLK_PLAN_CHECKED) && handle->package->manifest().rowSymbol < 0)
       return fail(DLK_UNSUPPORTED,
-                  "DLK_PLAN_CHECKED reads the slot arrays: expected a kernel for "
-                  "the cpu with rows B, got '%s'",
+                  "kernel '%s': DLK_PLAN_CHECKED: expected a package with rows N, got one without",
+                  kernel.name.c_str());
+    if ((flags & DLK_PLAN_PDL) && isCpu)
+      return fail(DLK_UNSUPPORTED,
+                  "kernel '%s': DLK_PLAN_PDL: expected a CUDA device of sm_90 or newer, got cpu",
                   kernel.name.c_str());
     int rank;
     if (dlk_status status = rankForDevice(kernel, device, rank))

@@ -89,11 +89,16 @@ private:
   void readArguments();
   Argument readArgument(const JsonReader &reader);
   Dimension readDimension(const JsonReader &size, const JsonReader &strides, size_t index);
+  void readBinding(Dimension &dim);
   void checkRole(const JsonReader &reader, const Argument &arg);
+  void checkRowArray(const JsonReader &reader, const Argument &arg);
+  void noteRole(const JsonReader &reader, dlk_role role, int32_t index);
+  void bindDefaults();
   void readScalars();
   void readRequirements();
   void labelArguments();
-  /// Every symbol of `expression` must get its value from an argument.
+  bool isBound(const Expression &expression) const;
+  /// Every symbol of `expression` must get its value from an argument, or have a default.
   void checkBound(const JsonReader &reader, const Expression &expression);
 
   const Manifest &manifest;
@@ -124,6 +129,11 @@ void KernelReader::readIdentity() {
   kernel.stateLayout = layouts[root.at("state_layout").choice({"kv", "vk"})];
   kernel.stateType = root.at("state_type").text();
   kernel.ioType = root.at("io_type").text();
+  static constexpr const char *indexTypes[] = {"i32", "i64"};
+  JsonReader indexType = root.find("index_type");
+  kernel.indexType = indexTypes[indexType ? indexType.choice({"i32", "i64"}) : 0];
+  if (JsonReader pdl = root.find("pdl"))
+    kernel.pdl = pdl.flag();
   if (JsonReader schedule = root.find("schedule"))
     kernel.schedule = schedule.text();
   if ((kernel.format == DLK_FORMAT_SO) != (kernel.target == "cpu"))
@@ -149,18 +159,27 @@ void KernelReader::readResources() {
   }
 }
 
+/// "X" and ["add", "X", NUMBER] bind X.
+void KernelReader::readBinding(Dimension &dim) {
+  const std::vector<Expression::Node> &nodes = dim.size.postfix();
+  bool isSum = nodes.size() == 3 && nodes[0].op == Expression::Op::Symbol &&
+               nodes[1].op == Expression::Op::Number && nodes[2].op == Expression::Op::Add &&
+               nodes[1].value >= 0 && nodes[1].value <= maxInt32;
+  if (!isSum && !dim.size.isSymbol())
+    return;
+  dim.symbol = static_cast<int32_t>(nodes[0].value);
+  dim.offset = isSum ? nodes[1].value : 0;
+}
+
 Dimension KernelReader::readDimension(const JsonReader &size, const JsonReader &strides,
                                       size_t index) {
   Dimension dim;
   dim.size = readExpression(size, symbols);
   if (size.failed())
     return dim;
-  dim.isFree = dim.size.isSymbol() && dim.size.leaf() == manifest.slotsSymbol;
   if (dim.size.isNumber() && dim.size.leaf() < 1)
     size.fail("expected a positive number, got " + std::to_string(dim.size.leaf()));
-  for (const Expression::Node &node : dim.size.postfix())
-    if (!dim.isFree && node.op == Expression::Op::Symbol && node.value == manifest.slotsSymbol)
-      size.fail("expected 'slots' to stand alone");
+  readBinding(dim);
   dim.text = dim.size.str(symbols);
   JsonReader stride = strides[index];
   if (stride.raw() && stride.raw()->is_null())
@@ -172,22 +191,51 @@ Dimension KernelReader::readDimension(const JsonReader &size, const JsonReader &
   return dim;
 }
 
+/// Checked mode reads these arrays: it relies on their types and shapes.
+void KernelReader::checkRowArray(const JsonReader &reader, const Argument &arg) {
+  const bool isSlots = arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT;
+  const bool isFlags = arg.role == DLK_ROLE_ROW_FLAGS;
+  const bool isStarts = arg.role == DLK_ROLE_ROW_STARTS;
+  if (!isSlots && !isFlags && !isStarts && arg.role != DLK_ROLE_ACCEPTED)
+    return;
+  const std::vector<Dimension> &dims = arg.dims;
+  bool typeFits = isFlags ? arg.dtype == DLK_U8 : arg.dtype == DLK_I32 || arg.dtype == DLK_I64;
+  bool shapeFits = manifest.rowSymbol >= 0 && dims.size() == (isSlots ? 2 : 1) &&
+                   dims[0].symbol == manifest.rowSymbol && dims[0].offset == (isStarts ? 1 : 0) &&
+                   (!isSlots || dims[1].size.isSymbol());
+  if (!typeFits || !shapeFits)
+    reader.fail(std::string("expected ") + (isFlags ? "u8" : "i32 or i64") + " and the shape " +
+                (isSlots    ? "[\"N\", symbol]"
+                 : isStarts ? "[[\"add\", \"N\", 1]]"
+                            : "[\"N\"]") +
+                " for the role " + dlk_role_name(arg.role));
+}
+
 void KernelReader::checkRole(const JsonReader &reader, const Argument &arg) {
   bool isOutput = arg.role == DLK_ROLE_OUTPUT || arg.role == DLK_ROLE_STATE_OUT ||
                   arg.role == DLK_ROLE_WORKSPACE;
   if (arg.written != isOutput)
     reader.at("access").fail(std::string("expected ") + (isOutput ? "w or rw" : "r") +
                              " for the role " + dlk_role_name(arg.role));
-  bool isSlots = arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT;
-  if (isSlots && (arg.dims.size() != 1 || !arg.dims[0].size.isSymbol() || arg.dtype != DLK_I32 ||
-                  arg.dims[0].size.leaf() != manifest.rowSymbol))
-    reader.fail("expected i32 and the shape [\"B\"] for a slot array");
+  checkRowArray(reader, arg);
   bool isState = arg.role == DLK_ROLE_STATE_IN || arg.role == DLK_ROLE_STATE_OUT;
-  for (size_t i = 0; i < arg.dims.size(); ++i)
-    if (arg.dims[i].isFree != (isState && i == 0))
-      reader.at("shape").fail("expected 'slots' as the first dimension of a state and only there");
-  if (isState && arg.dims.empty())
-    reader.at("shape").fail("expected 'slots' as the first dimension of a state");
+  if (isState && (arg.dims.empty() || !arg.dims[0].size.isSymbol() || arg.minRank == 0))
+    reader.at("shape").fail("expected a symbol as the first dimension of a state");
+}
+
+/// Remembers where the arrays with an entry per row stand: there is one of each.
+void KernelReader::noteRole(const JsonReader &reader, dlk_role role, int32_t index) {
+  int32_t *place = role == DLK_ROLE_SLOTS_IN     ? &kernel.slotsIn
+                   : role == DLK_ROLE_SLOTS_OUT  ? &kernel.slotsOut
+                   : role == DLK_ROLE_ROW_STARTS ? &kernel.rowStarts
+                   : role == DLK_ROLE_ROW_FLAGS  ? &kernel.rowFlags
+                   : role == DLK_ROLE_ACCEPTED   ? &kernel.accepted
+                                                 : nullptr;
+  if (!place)
+    return;
+  if (*place >= 0)
+    reader.at("role").fail(std::string("expected one argument of the role ") + dlk_role_name(role));
+  *place = index;
 }
 
 Argument KernelReader::readArgument(const JsonReader &reader) {
@@ -212,6 +260,9 @@ Argument KernelReader::readArgument(const JsonReader &reader) {
     strides.fail("expected one entry per dimension");
   for (size_t i = 0; i < shape.size() && !reader.failed(); ++i)
     arg.dims.push_back(readDimension(shape[i], strides, i));
+  arg.minRank = static_cast<int32_t>(arg.dims.size());
+  if (JsonReader minRank = reader.find("min_rank"))
+    arg.minRank = minRank.integer(0, arg.minRank);
   if (!reader.failed())
     checkRole(reader, arg);
   return arg;
@@ -223,19 +274,34 @@ void KernelReader::readArguments() {
     args.fail("expected at most " + std::to_string(DLK_MAX_ARGS) + " arguments");
   for (size_t i = 0; i < args.size() && !root.failed(); ++i) {
     Argument arg = readArgument(args[i]);
-    if (arg.role == DLK_ROLE_SLOTS_IN)
-      kernel.slotsIn = static_cast<int32_t>(i);
-    if (arg.role == DLK_ROLE_SLOTS_OUT)
-      kernel.slotsOut = static_cast<int32_t>(i);
+    if (args[i].failed())
+      return;
+    noteRole(args[i], arg.role, static_cast<int32_t>(i));
     for (const Dimension &dim : arg.dims)
-      if (dim.size.isSymbol() && !dim.isFree && !arg.nullable)
-        bound[dim.size.leaf()] = true;
+      if (dim.symbol >= 0 && !arg.nullable)
+        bound[dim.symbol] = true;
     kernel.args.push_back(std::move(arg));
   }
+  bindDefaults();
   for (size_t i = 0; i < kernel.args.size(); ++i)
     for (const Dimension &dim : kernel.args[i].dims)
-      if (!dim.isFree)
-        checkBound(args[i].at("shape"), dim.size);
+      checkBound(args[i].at("shape"), dim.size);
+}
+
+bool KernelReader::isBound(const Expression &expression) const {
+  for (const Expression::Node &node : expression.postfix())
+    if (node.op == Expression::Op::Symbol && !bound[node.value])
+      return false;
+  return true;
+}
+
+/// A default is of use if its own symbols have values; those stand before it or have no default.
+void KernelReader::bindDefaults() {
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const Expression &value = manifest.symbolRules[i].defaultValue;
+    if (!value.postfix().empty() && isBound(value))
+      bound[i] = true;
+  }
 }
 
 void KernelReader::checkBound(const JsonReader &reader, const Expression &expression) {
@@ -319,21 +385,45 @@ void KernelReader::read() {
   labelArguments();
 }
 
+/// Reads the defaults, when all names are known. They form no circle: one refers to symbols before
+/// its own and to those that have none.
+static void readDefaults(const JsonReader &reader, Manifest &manifest) {
+  std::vector<SymbolRule> &rules = manifest.symbolRules;
+  for (size_t i = 0; i < rules.size() && !reader.failed(); ++i)
+    if (reader[i].raw()->is_object())
+      if (JsonReader value = reader[i].find("default"))
+        rules[i].defaultValue = readExpression(value, manifest.symbols);
+  for (size_t i = 0; i < rules.size(); ++i)
+    for (const Expression::Node &node : rules[i].defaultValue.postfix())
+      if (node.op == Expression::Op::Symbol && node.value >= int64_t(i) &&
+          !rules[node.value].defaultValue.postfix().empty())
+        reader[i].fail("expected a default of symbols that stand before it or have none, got '" +
+                       manifest.symbols[node.value] + "'");
+}
+
+/// A symbol is a name, or an object with a name.
 static void readSymbols(const JsonReader &reader, Manifest &manifest) {
-  if (reader.size() >= DLK_MAX_SYMBOLS)
-    reader.fail("expected at most " + std::to_string(DLK_MAX_SYMBOLS - 1) + " symbols");
+  if (reader.size() > DLK_MAX_SYMBOLS)
+    reader.fail("expected at most " + std::to_string(DLK_MAX_SYMBOLS) + " symbols");
+  auto isObject = [&](size_t i) { return reader[i].raw() && reader[i].raw()->is_object(); };
+  auto &symbols = manifest.symbols;
   for (size_t i = 0; i < reader.size() && !reader.failed(); ++i) {
-    std::string name = reader[i].text();
-    auto &symbols = manifest.symbols;
-    if (name.empty() || name == "slots" ||
-        std::find(symbols.begin(), symbols.end(), name) != symbols.end())
-      reader[i].fail("expected a new name other than 'slots', got '" + name + "'");
-    if (name == "B")
-      manifest.rowSymbol = static_cast<int32_t>(i);
+    std::string name = (isObject(i) ? reader[i].at("name") : reader[i]).text();
+    if (name.empty() || std::find(symbols.begin(), symbols.end(), name) != symbols.end())
+      reader[i].fail("expected a new name, got '" + name + "'");
+    manifest.symbolRules.emplace_back();
+    if (isObject(i))
+      if (JsonReader minimum = reader[i].find("min"))
+        manifest.symbolRules.back().minimum = minimum.integer(0, 1);
+    int32_t *known = name == "N"   ? &manifest.rowSymbol
+                     : name == "B" ? &manifest.batchSymbol
+                     : name == "T" ? &manifest.tokenSymbol
+                                   : nullptr;
+    if (known)
+      *known = static_cast<int32_t>(i);
     symbols.push_back(std::move(name));
   }
-  manifest.slotsSymbol = static_cast<int32_t>(manifest.symbols.size());
-  manifest.symbols.push_back("slots");
+  readDefaults(reader, manifest);
 }
 
 static Blob readBlob(const JsonReader &reader, uint64_t fileBytes) {

@@ -22,10 +22,17 @@ struct Blob {
   uint64_t hashLow = 0, hashHigh = 0;
 };
 
+/// How a run-time size behaves where a launch does not show it.
+struct SymbolRule {
+  Expression defaultValue; // empty: none; evaluated in the order of the symbols
+  int64_t minimum = 1;
+};
+
 /// One dimension of a tensor argument.
 struct Dimension {
   Expression size;
-  bool isFree = false;      // "slots": any size, not shared with other arguments
+  int32_t symbol = -1;      // the symbol that the dimension binds: size - `offset`
+  int64_t offset = 0;       // 0 for a plain symbol
   int64_t fixedStride = 0;  // elements; 0 = free, then the launch stores the stride at strideOffset
   int32_t strideOffset = 0; // bytes, in the parameter struct
   std::string text;
@@ -40,6 +47,7 @@ struct Argument {
   uint32_t align = 1;
   int32_t pointerOffset = 0;
   std::vector<Dimension> dims;
+  int32_t minRank = 0; // trailing dimensions beyond it may be missing from a view
 };
 
 /// A number in the parameter struct: given by the caller, or computed from the sizes.
@@ -60,7 +68,7 @@ struct Requirement {
 };
 
 struct Kernel {
-  std::string name, kind, target, schedule, stateLayout, stateType, ioType, entry;
+  std::string name, kind, target, schedule, stateLayout, stateType, ioType, indexType, entry;
   dlk_format format = DLK_FORMAT_SO;
   uint32_t blob = 0;
   int64_t keyDim = 0, valueDim = 0;
@@ -70,15 +78,17 @@ struct Kernel {
   std::vector<Requirement> requirements;
   std::vector<Argument> args;
   std::vector<Scalar> scalars;
-  std::vector<int32_t> callerScalars;  // indices into scalars
-  int32_t slotsIn = -1, slotsOut = -1; // indices into args
+  std::vector<int32_t> callerScalars; // indices into scalars
+  bool pdl = false;                   // waits for the kernel before it on the stream
+  // Indices into args.
+  int32_t slotsIn = -1, slotsOut = -1, rowStarts = -1, rowFlags = -1, accepted = -1;
 };
 
 struct Manifest {
   std::string operatorName, generator;
-  SymbolNames symbols;    // the package's, then "slots"
-  int32_t rowSymbol = -1; // "B", or -1
-  int32_t slotsSymbol = -1;
+  SymbolNames symbols;
+  std::vector<SymbolRule> symbolRules;
+  int32_t rowSymbol = -1, batchSymbol = -1, tokenSymbol = -1; // "N", "B", "T", or -1
   int32_t specBlob = -1;
   std::vector<Kernel> kernels;
   std::vector<Blob> blobs;

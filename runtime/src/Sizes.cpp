@@ -22,6 +22,15 @@ dlk_status dl::runtime::checkDevice(dlk_device device) {
   return DLK_OK;
 }
 
+void dl::runtime::applyDefaults(const Manifest &manifest, SymbolValues &values) {
+  for (size_t i = 0; i < manifest.symbolRules.size(); ++i) {
+    const Expression &value = manifest.symbolRules[i].defaultValue;
+    const char *reason;
+    if (!values.bound[i] && !value.postfix().empty())
+      values.bound[i] = value.evaluate(values, values.value[i], reason);
+  }
+}
+
 dlk_status dl::runtime::bindSizes(const Manifest &manifest, const dlk_size *sizes, int32_t count,
                                   SymbolValues &values) {
   if (count < 0 || (count > 0 && !sizes))
@@ -34,12 +43,15 @@ dlk_status dl::runtime::bindSizes(const Manifest &manifest, const dlk_size *size
     size_t index = it - manifest.symbols.begin();
     if (values.bound[index])
       return fail(DLK_INVALID_ARGUMENT, "size '%s': given twice", name);
-    if (sizes[i].value < 1)
-      return fail(DLK_INVALID_ARGUMENT, "size '%s': expected a positive number, got %" PRId64, name,
-                  sizes[i].value);
     values.bound[index] = true;
     values.value[index] = sizes[i].value;
   }
+  applyDefaults(manifest, values);
+  for (size_t i = 0; i < manifest.symbols.size(); ++i)
+    if (int64_t minimum = manifest.symbolRules[i].minimum;
+        values.bound[i] && values.value[i] < minimum)
+      return fail(DLK_INVALID_ARGUMENT, "size '%s': expected %" PRId64 " or more, got %" PRId64,
+                  manifest.symbols[i].c_str(), minimum, values.value[i]);
   return DLK_OK;
 }
 
@@ -76,6 +88,9 @@ dlk_status dl::runtime::checkSizes(const Manifest &manifest, const Kernel &kerne
       return fail(DLK_UNSUPPORTED, "kernel '%s': %s, got %s", name, requirement.message.c_str(),
                   sizesOf(requirement.expression).c_str());
   }
+  if (manifest.rowSymbol >= 0 && values.bound[manifest.rowSymbol] &&
+      values.value[manifest.rowSymbol] == 0)
+    return DLK_OK; // no grid: nothing is launched
   const bool isCuda = device.type == DLK_DEVICE_CUDA;
   for (int i = 0; i < 3; ++i) {
     const int64_t limit = isCuda && i > 0 ? 65535 : INT32_MAX;
@@ -99,7 +114,7 @@ static dlk_status shapeOf(const Argument &arg, const SymbolValues &values,
     if (!arg.dims[i].size.evaluate(values, shape[i], reason))
       return fail(DLK_INVALID_ARGUMENT, "argument %s dimension %zu: %s: %s", arg.label.c_str(), i,
                   arg.dims[i].text.c_str(), reason);
-    if (shape[i] < 1)
+    if (shape[i] < 0)
       return fail(DLK_UNSUPPORTED, "argument %s dimension %zu: %s is %" PRId64, arg.label.c_str(),
                   i, arg.dims[i].text.c_str(), shape[i]);
   }

@@ -13,8 +13,8 @@
  * threads.
  *
  * dlk_prepare() does everything that allocates, loads or compiles. dlk_launch() on a CUDA device
- * only checks its arguments and calls cuLaunchKernel: no allocation, no synchronisation, no
- * loading, so it is legal in stream capture.
+ * only checks its arguments and calls cuLaunchKernel or cuLaunchKernelEx: no allocation, no
+ * synchronisation, no loading (but see DLK_PLAN_CHECKED), so it is legal in stream capture.
  *
  *===----------------------------------------------------------------------===*/
 #ifndef DL_DLK_H
@@ -76,7 +76,7 @@ typedef struct dlk_data_type {
 } dlk_data_type;
 
 typedef struct dlk_tensor {
-  void *data; /* device memory; NULL only for a nullable argument, or when B = 0 */
+  void *data; /* device memory; NULL only for a nullable argument, or where a size is 0 */
   dlk_device device;
   int32_t ndim;
   dlk_data_type dtype;
@@ -98,7 +98,8 @@ DLK_STATIC_ASSERT(offsetof(dlk_tensor, byte_offset) == 40, "DLTensor.byte_offset
  * Errors: DLK_INVALID_ARGUMENT for any other text. */
 DLK_API dlk_status dlk_device_parse(const char *text, dlk_device *device);
 
-/* The DLPack data type of a dlk_dtype, its name ("bf16") and its size in bytes. */
+/* The DLPack data type of a dlk_dtype (DLPack's bool is also taken for u8), its name ("bf16") and
+ * its size in bytes. */
 DLK_API dlk_data_type dlk_dtype_data_type(dlk_dtype dtype);
 DLK_API const char *dlk_dtype_name(dlk_dtype dtype);
 DLK_API uint32_t dlk_dtype_bytes(dlk_dtype dtype);
@@ -144,11 +145,13 @@ typedef struct dlk_kernel_info {
   dlk_format format;
   const char *schedule;
   int64_t key_dim, value_dim; /* K, V */
-  const char *state_layout;   /* "kv": [slots, HV, K, V], "vk": [slots, HV, V, K] */
+  const char *state_layout;   /* "kv": [pool, HV, K, V], "vk": [pool, HV, V, K] */
   const char *state_type;
   const char *io_type;
   uint32_t threads, shared_bytes, registers, spill_bytes;
   int32_t num_args, num_scalars;
+  int32_t pdl;            /* 1: may be launched with DLK_PLAN_PDL */
+  const char *index_type; /* of slot arrays and the like: "i32", "i64" */
 } dlk_kernel_info;
 
 typedef struct dlk_arg_info {
@@ -156,10 +159,11 @@ typedef struct dlk_arg_info {
   dlk_role role;
   dlk_dtype dtype;
   int32_t rank;
-  uint32_t align; /* bytes; of the data and of every free stride */
+  int32_t min_rank; /* trailing dimensions that a view leaves out have size 1 */
+  uint32_t align;   /* bytes; of the data and of every free stride */
   int32_t nullable;
   int32_t written; /* 1 if the kernel writes it */
-  /* Per dimension: "B", "128", "(HV*2)". "slots" is free. */
+  /* Per dimension: "B", "128", "(N+1)". */
   const char *shape[DLK_MAX_RANK];
   /* Per dimension: 0 = any stride, else the stride in elements that the view must have (ignored
    * where the size is 1). */
@@ -194,6 +198,7 @@ typedef struct dlk_query {
   const char *state_layout; /* "kv", "vk" */
   const char *state_type;   /* "f32", "bf16" */
   const char *io_type;      /* "bf16", "f16", "f32" */
+  const char *index_type;   /* "i32", "i64" */
   int32_t no_ptx;           /* 1: refuse kernels that the driver would have to compile */
 } dlk_query;
 
@@ -203,28 +208,30 @@ typedef struct dlk_query {
 DLK_API dlk_status dlk_find(const dlk_package *package, const dlk_query *query, dlk_device device,
                             const dlk_kernel **kernel);
 
-/* A run-time size, e.g. {"B", 64}. Symbols: B rows, T tokens per row, HQ key heads, HV value heads.
- */
+/* A run-time size, e.g. {"B", 64}. Symbols: B entries of the batch, T tokens of an entry, HQ key
+ * heads, HV value heads, N rows, pool_in and pool_out slots of the pools that are read and written,
+ * src_width and dst_width entries per row of the slot arrays. The package says what a size is that
+ * is not given (N = B, widths 1) and how small it may be (B, T, N 0, others 1). */
 typedef struct dlk_size {
   const char *symbol;
   int64_t value;
 } dlk_size;
 
 /* Whether the kernel runs on the device and with the sizes (none: the device alone is asked about).
- * Returns DLK_OK; DLK_UNSUPPORTED; DLK_INVALID_ARGUMENT for sizes that are unknown, repeated or not
- * positive; DLK_DEVICE_ERROR if there is no such device. `reason` (may be NULL) gets the message,
- * cut to reason_bytes. Loads nothing. */
+ * Returns DLK_OK; DLK_UNSUPPORTED; DLK_INVALID_ARGUMENT for sizes that are unknown, repeated or too
+ * small; DLK_DEVICE_ERROR if there is no such device. `reason` (may be NULL) gets the message, cut
+ * to reason_bytes. Loads nothing. */
 DLK_API dlk_status dlk_supported(const dlk_kernel *kernel, dlk_device device, const dlk_size *sizes,
                                  int32_t num_sizes, char *reason, size_t reason_bytes);
 
 /* Bytes of workspace that the sizes need: 0 unless an argument has the role DLK_ROLE_WORKSPACE.
- * Computed in 64 bits. Errors: DLK_INVALID_ARGUMENT (a size is missing or not positive),
+ * Computed in 64 bits. Errors: DLK_INVALID_ARGUMENT (a size is missing or too small),
  * DLK_UNSUPPORTED (beyond 64 bits). */
 DLK_API dlk_status dlk_workspace_bytes(const dlk_kernel *kernel, const dlk_size *sizes,
                                        int32_t num_sizes, uint64_t *bytes);
 
-/* Shape of argument `index` for these sizes: DLK_MAX_RANK entries, of which `rank` are set. The
- * symbol "slots" must be among the sizes for state pools. Errors as dlk_workspace_bytes. */
+/* Shape of argument `index` for these sizes: DLK_MAX_RANK entries, of which `rank` are set. State
+ * pools need pool_in or pool_out among the sizes. Errors as dlk_workspace_bytes. */
 DLK_API dlk_status dlk_arg_shape(const dlk_kernel *kernel, int32_t index, const dlk_size *sizes,
                                  int32_t num_sizes, int64_t shape[DLK_MAX_RANK]);
 
@@ -235,17 +242,22 @@ DLK_API dlk_status dlk_arg_shape(const dlk_kernel *kernel, int32_t index, const 
 typedef struct dlk_plan dlk_plan; /* a kernel, loaded on one device; immutable */
 
 enum {
-  /* CPU only: a launch also reads the slot arrays and refuses a slot beyond the pool, two rows with
-   * one destination, and a destination that another row reads. Takes time, allocates. */
+  /* A debugging mode: before it starts the kernel, a launch reads the arrays that have an entry per
+   * row and refuses those that break the rules below. Allocates, and on CUDA waits for the stream
+   * and copies; so it refuses a stream that is capturing. */
   DLK_PLAN_CHECKED = 1,
   /* Refuse PTX instead of letting the driver compile it. */
-  DLK_PLAN_NO_PTX = 2
+  DLK_PLAN_NO_PTX = 2,
+  /* Programmatic dependent launch: the kernel may start while the one before it on the stream still
+   * runs, and waits for it before its first read. Legal in stream capture. */
+  DLK_PLAN_PDL = 4
 };
 
 /* Loads the kernel on the device (its primary context) and sets its attributes. Plans of one
  * package share loaded code. Errors: DLK_UNSUPPORTED (wrong device, shared memory or threads beyond
- * the device's limits: both numbers are given), DLK_DEVICE_ERROR (driver missing or too old,
- * loading failed), DLK_INVALID_ARGUMENT (unknown flag). */
+ * the device's limits: both numbers are given; DLK_PLAN_PDL where the kernel, the device or the
+ * driver lacks it; DLK_PLAN_CHECKED for a kernel without rows), DLK_DEVICE_ERROR (driver missing or
+ * too old, loading failed), DLK_INVALID_ARGUMENT (unknown flag). */
 DLK_API dlk_status dlk_prepare(const dlk_kernel *kernel, dlk_device device, uint32_t flags,
                                dlk_plan **plan);
 
@@ -264,18 +276,30 @@ typedef struct dlk_scalar {
  * given take their defaults.
  *
  * Refused with DLK_INVALID_ARGUMENT, with nothing launched: a wrong number of arguments; wrong
- * device, dtype, rank or dimension (K and V are fixed; B, T, HQ, HV must agree over all arguments
- * and be positive); a stride that is negative, not the required one, or breaks the alignment;
- * misaligned or missing data; an output that overlaps itself or another argument (state_out may be
- * the very pool of state_in; column slices of one buffer do not overlap); a pool with fewer slots
- * than rows when its slot array is null; an unknown, repeated, missing, inexact or non-finite
- * scalar. With DLK_UNSUPPORTED: sizes that the kernel does not support. B = 0 succeeds and does
- * nothing.
+ * device, dtype, rank or dimension (K and V are fixed; a symbol's value must agree over all
+ * arguments and may not be below its least); a stride that is negative, not the required one, or
+ * breaks the alignment; misaligned or missing data; an output that overlaps itself or another
+ * argument (state_out may be the very pool of state_in; column slices of one buffer do not
+ * overlap); a pool with fewer slots than rows when its slot array is null; an unknown, repeated,
+ * missing, inexact or non-finite scalar. With DLK_UNSUPPORTED: sizes that the kernel does not
+ * support. N = 0 succeeds and does nothing. T = 0 is launched: rows without tokens keep their
+ * states, which may have to be copied to other slots.
  *
- * Null rows: a row whose source or destination slot is below the scalar "first_slot" reads nothing,
- * leaves all states untouched and gets zeros as outputs. Within a launch no two rows may write one
- * slot, and no row may write a slot that another row reads: on CUDA that is the caller's promise.
- */
+ * Rows: without row_starts row n is entry n of the batch, T tokens long, and N must be B. With it
+ * row n has the tokens [row_starts[n], row_starts[n + 1]) of entry 0, and B must be 1.
+ *
+ * Slots: row n starts from the state in slots_in[n, 0], or in slots_in[n, accepted[n] - 1]; a row
+ * flag of 0 makes that a zero state and nothing is read. If slots_out has one entry per row, the
+ * state after the row's last token goes there; if it has more, entry t takes the state after token
+ * t, and no row may be longer; an entry below the scalar "first_slot" keeps nothing.
+ *
+ * Null rows: a row whose start slot, or whose one destination, is below "first_slot" or not in the
+ * pool reads nothing, leaves all states untouched and gets zeros as outputs.
+ *
+ * The caller's promise, which only DLK_PLAN_CHECKED verifies: row_starts begins with 0, never
+ * decreases and ends at most at T; accepted is within the entries of slots_in; slots that are used
+ * are in their pools; within a launch no slot is written twice, and no row writes a slot that
+ * another row reads. */
 DLK_API dlk_status dlk_launch(const dlk_plan *plan, const dlk_tensor *args, int32_t num_args,
                               const dlk_scalar *scalars, int32_t num_scalars, void *stream);
 

@@ -26,6 +26,7 @@ using nlohmann::json;
 namespace {
 
 constexpr dlk_device gpu = {DLK_DEVICE_CUDA, 0};
+constexpr int numArgs = 12;
 
 class CudaTest : public ::testing::Test {
 protected:
@@ -79,11 +80,11 @@ protected:
   /// Device tensors for B rows of one token and two heads, all elements `value`; slot arrays are
   /// null.
   struct Tensors {
-    int64_t shapes[9][4];
-    dlk_tensor views[9] = {};
+    int64_t shapes[numArgs][4];
+    dlk_tensor views[numArgs] = {};
   };
   void make(Tensors &tensors, int64_t B, float value) {
-    const int64_t shapes[9][4] = {{B, 1, 2, 4}, {B, 1, 2, 4}, {B, 1, 2, 8},
+    const int64_t shapes[6][4] = {{B, 1, 2, 4}, {B, 1, 2, 4}, {B, 1, 2, 8},
                                   {B, 1, 2},    {B, 1, 2, 8}, {B, 2, 4, 8}};
     for (int i = 0; i < 6; ++i) {
       std::copy(shapes[i], shapes[i] + 4, tensors.shapes[i]);
@@ -105,11 +106,10 @@ protected:
                           0};
     }
     tensors.views[6] = tensors.views[5]; // in place
-    tensors.views[7].device = tensors.views[8].device = gpu;
   }
 
   dlk_status launch(const dlk_plan *plan, const Tensors &tensors, Stream on) {
-    return dlk_launch(plan, tensors.views, 9, nullptr, 0, on);
+    return dlk_launch(plan, tensors.views, numArgs, nullptr, 0, on);
   }
 
   std::vector<float> outputs(const Tensors &tensors, int64_t B) {
@@ -142,7 +142,7 @@ TEST_F(CudaTest, FindsPtxOnNewChips) {
   EXPECT_EQ(dlk_prepare(dlk_kernel_at(package, 4), gpu, 0, &plan), DLK_UNSUPPORTED);
   EXPECT_EQ(dlk_prepare(dlk_kernel_at(package, 0), {DLK_DEVICE_CUDA, 99}, 0, &plan),
             DLK_DEVICE_ERROR);
-  EXPECT_EQ(dlk_prepare(dlk_kernel_at(package, 0), gpu, DLK_PLAN_CHECKED, &plan), DLK_UNSUPPORTED);
+  EXPECT_EQ(dlk_prepare(dlk_kernel_at(package, 0), gpu, DLK_PLAN_PDL, &plan), DLK_UNSUPPORTED);
   EXPECT_EQ(dlk_prepare(dlk_kernel_at(package, 2), gpu, 0, &plan), DLK_UNSUPPORTED);
   EXPECT_EQ(std::string(dlk_last_error()),
             "kernel 'gla.decode.4x8.kv.f32.f32': " + std::to_string(facts.maxSharedBytes + 1) +

@@ -22,46 +22,70 @@ static json tensor(const char *name, const char *role, json shape, int pointer, 
           {"access", access}, {"pointer", pointer}, {"strides", strides}, {"align", 4}};
 }
 
-static json makeKernel() {
-  json sources =
-      tensor("src_slots", "slots_in", json::array({"B"}), 208, json::array({nullptr}), "r", "i32");
-  json destinations =
-      tensor("dst_slots", "slots_out", json::array({"B"}), 216, json::array({nullptr}), "r", "i32");
-  sources["nullable"] = destinations["nullable"] = true;
-  json pool = {"slots", "HV", 4, 8};
-  return {
-      {"name", "gla.decode.4x8.kv.f32.f32"},
-      {"kind", "decode"},
-      {"target", "cpu"},
-      {"format", "so"},
-      {"blob", 0},
-      {"entry", "test_decode"},
-      {"dims", {{"K", 4}, {"V", 8}}},
-      {"state_layout", "kv"},
-      {"state_type", "f32"},
-      {"io_type", "f32"},
-      {"schedule", "recurrent"},
-      {"threads", 1},
-      {"scratch_bytes", 4 * 8 * 4},
-      {"grid", {"B", "HV", 1}},
-      {"requires", json::array({{{"expr", {"mod", "HV", "HQ"}},
-                                 {"equals", 0},
-                                 {"message", "HV must be a multiple of HQ"}}})},
-      {"param_bytes", 240},
-      {"args",
-       {tensor("q", "input", {"B", "T", "HQ", 4}, 0, {8, 16, 24, nullptr}),
-        tensor("k", "input", {"B", "T", "HQ", 4}, 32, {40, 48, 56, nullptr}),
-        tensor("v", "input", {"B", "T", "HV", 8}, 64, {72, 80, 88, nullptr}),
-        tensor("g", "input", {"B", "T", "HV"}, 96, {104, 112, 120}),
-        tensor("o", "output", {"B", "T", "HV", 8}, 128, {136, 144, 152, nullptr}, "w"),
-        tensor("S", "state_in", pool, 160, {168, 176, {{"fixed", 8}}, nullptr}),
-        tensor("S", "state_out", pool, 184, {192, 200, {{"fixed", 8}}, nullptr}, "w"), sources,
-        destinations}},
-      {"scalars",
-       {{{"name", "scale"}, {"dtype", "f32"}, {"offset", 224}, {"default", 0.5}},
-        {{"name", "first_slot"}, {"dtype", "i32"}, {"offset", 228}, {"default", 0}},
-        {{"name", "T"}, {"dtype", "i32"}, {"offset", 232}, {"value", "T"}},
-        {{"name", "ratio"}, {"dtype", "i32"}, {"offset", 236}, {"value", {"div", "HV", "HQ"}}}}}};
+/// An array with an entry per row, which the caller need not give.
+static json rowArray(const char *name, const char *role, json shape, int pointer, json strides,
+                     const std::string &dtype) {
+  json array =
+      tensor(name, role, std::move(shape), pointer, std::move(strides), "r", dtype.c_str());
+  array["align"] = 1;
+  array["nullable"] = true;
+  return array;
+}
+
+static json slotArray(const char *name, const char *role, const char *width, int pointer,
+                      const std::string &dtype) {
+  json array = rowArray(name, role, {"N", width}, pointer, {pointer + 8, pointer + 16}, dtype);
+  array["min_rank"] = 1;
+  return array;
+}
+
+static json makeKernel(const std::string &indexType) {
+  json poolIn = {"pool_in", "HV", 4, 8}, poolOut = {"pool_out", "HV", 4, 8};
+  json starts = json::array({json::array({"add", "N", 1})}), rows = json::array({"N"});
+  auto computed = [](const char *name, const char *dtype, int offset, json value) {
+    return json{{"name", name}, {"dtype", dtype}, {"offset", offset}, {"value", std::move(value)}};
+  };
+  return {{"name", "gla.decode.4x8.kv.f32.f32"},
+          {"kind", "decode"},
+          {"target", "cpu"},
+          {"format", "so"},
+          {"blob", 0},
+          {"entry", indexType == "i64" ? "test_decode_i64" : "test_decode"},
+          {"dims", {{"K", 4}, {"V", 8}}},
+          {"state_layout", "kv"},
+          {"state_type", "f32"},
+          {"io_type", "f32"},
+          {"index_type", indexType},
+          {"schedule", "recurrent"},
+          {"threads", 1},
+          {"scratch_bytes", 4 * 8 * 4},
+          {"grid", {"N", "HV", 1}},
+          {"requires", json::array({{{"expr", {"mod", "HV", "HQ"}},
+                                     {"equals", 0},
+                                     {"message", "HV must be a multiple of HQ"}}})},
+          {"param_bytes", 344},
+          {"args",
+           {tensor("q", "input", {"B", "T", "HQ", 4}, 0, {8, 16, 24, nullptr}),
+            tensor("k", "input", {"B", "T", "HQ", 4}, 32, {40, 48, 56, nullptr}),
+            tensor("v", "input", {"B", "T", "HV", 8}, 64, {72, 80, 88, nullptr}),
+            tensor("g", "input", {"B", "T", "HV"}, 96, {104, 112, 120}),
+            tensor("o", "output", {"B", "T", "HV", 8}, 128, {136, 144, 152, nullptr}, "w"),
+            tensor("S", "state_in", poolIn, 160, {168, 176, {{"fixed", 8}}, nullptr}),
+            tensor("S", "state_out", poolOut, 184, {192, 200, {{"fixed", 8}}, nullptr}, "w"),
+            slotArray("src_slots", "slots_in", "src_width", 208, indexType),
+            slotArray("dst_slots", "slots_out", "dst_width", 232, indexType),
+            rowArray("cu_seqlens", "row_starts", starts, 256, json::array({264}), indexType),
+            rowArray("has_initial_state", "row_flags", rows, 272, json::array({280}), "u8"),
+            rowArray("num_accepted_tokens", "accepted", rows, 288, json::array({296}), indexType)}},
+          {"scalars",
+           {{{"name", "scale"}, {"dtype", "f32"}, {"offset", 304}, {"default", 0.5}},
+            {{"name", "first_slot"}, {"dtype", "i32"}, {"offset", 308}, {"default", 0}},
+            computed("T", "i32", 312, "T"),
+            computed("ratio", "i32", 316, {"div", "HV", "HQ"}),
+            computed("pool_in", "i64", 320, "pool_in"),
+            computed("pool_out", "i64", 328, "pool_out"),
+            computed("src_width", "i32", 336, "src_width"),
+            computed("dst_width", "i32", 340, "dst_width")}}};
 }
 
 static json makeReference() {
@@ -95,15 +119,27 @@ static json makeReference() {
           {"yield", {{"states", json::array({7})}, {"outputs", json::array({10})}}}};
 }
 
-json dl::test::makeManifest() {
-  return {{"format", 1},
+static json makeSymbols() {
+  auto symbol = [](const char *name, int minimum) {
+    return json{{"name", name}, {"min", minimum}};
+  };
+  json rows = symbol("N", 0), sources = symbol("src_width", 1),
+       destinations = symbol("dst_width", 1);
+  rows["default"] = "B";
+  sources["default"] = destinations["default"] = 1;
+  return {symbol("B", 0), symbol("T", 0), "HQ",    "HV",        rows,
+          "pool_in",      "pool_out",     sources, destinations};
+}
+
+json dl::test::makeManifest(const std::string &indexType) {
+  return {{"format", 2},
           {"generator", "PackageBuilder"},
           {"operator", "gla"},
           {"options", json::object()},
           {"spec", 1},
-          {"symbols", {"B", "T", "HQ", "HV"}},
+          {"symbols", makeSymbols()},
           {"reference", makeReference()},
-          {"kernels", json::array({makeKernel()})}};
+          {"kernels", json::array({makeKernel(indexType)})}};
 }
 
 static XXH128_hash_t hashOf(const std::string &bytes) {

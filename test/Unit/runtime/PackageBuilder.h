@@ -18,8 +18,8 @@
 namespace dl::test {
 
 /// The manifest of a package with the kernel of kernel.c: gated linear attention with K = 4 and V =
-/// 8 in f32.
-nlohmann::json makeManifest();
+/// 8 in f32; slots and the like are of `indexType`, i32 or i64.
+nlohmann::json makeManifest(const std::string &indexType = "i32");
 
 /// The bytes of a package. Fills in "blobs"; the manifest is otherwise written as it is, right or
 /// wrong.

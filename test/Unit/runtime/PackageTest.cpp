@@ -67,16 +67,25 @@ TEST(Package, Opens) {
   ASSERT_EQ(dlk_kernel_get_info(kernel, &info), DLK_OK);
   EXPECT_STREQ(info.kind, "decode");
   EXPECT_EQ(info.value_dim, 8);
-  EXPECT_EQ(info.num_args, 9);
+  EXPECT_EQ(info.num_args, 12);
   EXPECT_EQ(info.num_scalars, 2);
+  EXPECT_EQ(info.pdl, 0);
+  EXPECT_STREQ(info.index_type, "i32");
   dlk_arg_info arg;
   ASSERT_EQ(dlk_kernel_get_arg(kernel, 6, &arg), DLK_OK);
   EXPECT_EQ(arg.role, DLK_ROLE_STATE_OUT);
   EXPECT_EQ(arg.written, 1);
-  EXPECT_STREQ(arg.shape[0], "slots");
+  EXPECT_STREQ(arg.shape[0], "pool_out");
+  EXPECT_EQ(arg.min_rank, 4);
   EXPECT_EQ(arg.stride[1], 0);
   EXPECT_EQ(arg.stride[2], 8);
-  EXPECT_EQ(dlk_kernel_get_arg(kernel, 9, &arg), DLK_INVALID_ARGUMENT);
+  ASSERT_EQ(dlk_kernel_get_arg(kernel, 7, &arg), DLK_OK);
+  EXPECT_EQ(arg.rank, 2);
+  EXPECT_EQ(arg.min_rank, 1);
+  ASSERT_EQ(dlk_kernel_get_arg(kernel, 9, &arg), DLK_OK);
+  EXPECT_EQ(arg.role, DLK_ROLE_ROW_STARTS);
+  EXPECT_STREQ(arg.shape[0], "(N+1)");
+  EXPECT_EQ(dlk_kernel_get_arg(kernel, 12, &arg), DLK_INVALID_ARGUMENT);
   dlk_scalar_info scalar;
   ASSERT_EQ(dlk_kernel_get_scalar(kernel, 0, &scalar), DLK_OK);
   EXPECT_STREQ(scalar.name, "scale");
@@ -131,8 +140,8 @@ TEST(Package, SurvivesEveryTruncationAndManyFlips) {
 TEST(Package, RefusesHeaders) {
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.magic[6] = '\n'; })),
             "bad package: not a package: it does not start with 'DLKPKG'");
-  EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.version = 2; })),
-            "bad package: package format: expected version 1, got 2");
+  EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.version = 1; })),
+            "bad package: package format: expected version 2, got 1");
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.header_bytes = 128; })),
             "bad package: package header: expected 64 bytes, got 128");
   for (uint64_t offset : {uint64_t(0), uint64_t(1) << 40, UINT64_MAX})
@@ -152,12 +161,12 @@ TEST(Package, RefusesGarbageManifests) {
 }
 
 TEST(Package, RefusesWrongMembers) {
-  EXPECT_EQ(manifestError([](json &m) { m["format"] = 2; }),
-            "bad package: format: expected an integer in [1, 1], got 2");
+  EXPECT_EQ(manifestError([](json &m) { m["format"] = 1; }),
+            "bad package: format: expected an integer in [2, 2], got 1");
   EXPECT_EQ(manifestError([](json &m) { m["operator"] = 7; }),
             "bad package: operator: expected text, got number");
   EXPECT_EQ(manifestError([](json &m) { m["symbols"] = {"B", "B"}; }),
-            "bad package: symbols[1]: expected a new name other than 'slots', got 'B'");
+            "bad package: symbols[1]: expected a new name, got 'B'");
   EXPECT_EQ(manifestError([](json &m) { m.erase("kernels"); }), "bad package: kernels: missing");
   EXPECT_EQ(manifestError([](json &m) { m["spec"] = 2; }),
             "bad package: spec: expected an integer in [0, 1], got 2");
@@ -181,9 +190,8 @@ TEST(Package, RefusesWrongKernels) {
             "bad package: kernels[0].format: expected 'so' for the target cpu and only there");
   EXPECT_EQ(kernelError([](json &k) { k["grid"][1] = "HX"; }),
             "bad package: kernels[0].grid[1]: unknown symbol 'HX'");
-  EXPECT_EQ(kernelError([](json &k) { k["grid"][1] = "slots"; }),
-            "bad package: kernels[0].grid[1]: 'slots' is not a dimension of any argument that must "
-            "be given");
+  EXPECT_EQ(kernelError([](json &k) { k["index_type"] = "u8"; }),
+            "bad package: kernels[0].index_type: expected one of i32, i64; got 'u8'");
   EXPECT_EQ(kernelError([](json &k) { k["param_bytes"] = 100000; }),
             "bad package: kernels[0].param_bytes: expected an integer in [0, 4000], got 100000");
   EXPECT_EQ(kernelError([](json &k) { k["name"] = std::string("a\0b", 3); }),
@@ -198,13 +206,13 @@ TEST(Package, RefusesWrongArguments) {
             "bad package: kernels[0].args[0].dtype: expected one of f64, f32, f16, bf16, i64, i32, "
             "u8; got 'f8'");
   EXPECT_EQ(
-      argError([](json &a) { a["pointer"] = 236; }),
+      argError([](json &a) { a["pointer"] = 340; }),
       "bad package: kernels[0].args[0].pointer: expected a multiple of 8 with room for 8 bytes "
-      "in param_bytes = 240, got 236");
+      "in param_bytes = 344, got 340");
   EXPECT_EQ(
-      argError([](json &a) { a["pointer"] = 240; }),
+      argError([](json &a) { a["pointer"] = 344; }),
       "bad package: kernels[0].args[0].pointer: expected a multiple of 8 with room for 8 bytes "
-      "in param_bytes = 240, got 240");
+      "in param_bytes = 344, got 344");
   EXPECT_EQ(argError([](json &a) { a["strides"][1] = 8; }),
             "bad package: kernels[0].args[0].strides[1]: overlaps another parameter at byte 8");
   EXPECT_EQ(argError([](json &a) { a["strides"] = {8, 16}; }),
@@ -213,11 +221,68 @@ TEST(Package, RefusesWrongArguments) {
             "bad package: kernels[0].args[0].access: expected r for the role input");
   EXPECT_EQ(argError([](json &a) { a["align"] = 12; }),
             "bad package: kernels[0].args[0].align: expected a power of two, got 12");
-  EXPECT_EQ(argError([](json &a) { a["shape"][0] = "slots"; }),
-            "bad package: kernels[0].args[0].shape: expected 'slots' as the first dimension of a "
-            "state and only there");
   EXPECT_EQ(argError([](json &a) { a["shape"][3] = 0; }),
             "bad package: kernels[0].args[0].shape[3]: expected a positive number, got 0");
+}
+
+TEST(Package, RefusesWrongSymbols) {
+  auto symbolError = [](const char *name, const std::function<void(json &)> &edit) {
+    return manifestError([&](json &manifest) {
+      for (json &symbol : manifest["symbols"])
+        if (symbol.is_object() && symbol["name"] == name)
+          edit(symbol);
+    });
+  };
+  EXPECT_EQ(symbolError("N", [](json &s) { s["min"] = 2; }),
+            "bad package: symbols[4].min: expected an integer in [0, 1], got 2");
+  EXPECT_EQ(symbolError("N", [](json &s) { s["default"] = "rows"; }),
+            "bad package: symbols[4].default: unknown symbol 'rows'");
+  EXPECT_EQ(symbolError("N", [](json &s) { s.erase("name"); }),
+            "bad package: symbols[4].name: missing");
+  const char *circle = "bad package: symbols[4]: expected a default of symbols that stand before "
+                       "it or have none, got '";
+  EXPECT_EQ(symbolError("N", [](json &s) { s["default"] = "N"; }), circle + std::string("N'"));
+  EXPECT_EQ(symbolError("N", [](json &s) { s["default"] = {"add", "B", "src_width"}; }),
+            circle + std::string("src_width'"));
+  EXPECT_EQ(symbolError("src_width", [](json &s) { s["default"] = {"mul", "N", "HV"}; }), "");
+  // Without a default, or with one that is not known either, an argument must show the size.
+  const std::string unknown = "bad package: kernels[0].args[7].shape: 'N' is not a dimension of "
+                              "any argument that must be given";
+  EXPECT_EQ(symbolError("N", [](json &s) { s.erase("default"); }), unknown);
+  EXPECT_EQ(manifestError([](json &m) {
+              m["symbols"].push_back("X");
+              m["symbols"][4]["default"] = "X";
+            }),
+            unknown);
+  EXPECT_EQ(manifestError([](json &m) {
+              for (int i = 0; i < 8; ++i)
+                m["symbols"].push_back("X" + std::to_string(i));
+            }),
+            "bad package: symbols: expected at most 16 symbols");
+}
+
+TEST(Package, RefusesWrongRowArrays) {
+  auto argError = [](int index, const std::function<void(json &)> &edit) {
+    return kernelError([&](json &kernel) { edit(kernel["args"][index]); });
+  };
+  const std::string slots = "bad package: kernels[0].args[7]: expected i32 or i64 and the shape "
+                            "[\"N\", symbol] for the role slots_in";
+  EXPECT_EQ(argError(7, [](json &a) { a["dtype"] = "u8"; }), slots);
+  EXPECT_EQ(argError(7, [](json &a) { a["shape"][0] = "B"; }), slots);
+  EXPECT_EQ(argError(7, [](json &a) { a["shape"][1] = 2; }), slots);
+  EXPECT_EQ(argError(9, [](json &a) { a["shape"][0] = "N"; }),
+            "bad package: kernels[0].args[9]: expected i32 or i64 and the shape "
+            "[[\"add\", \"N\", 1]] for the role row_starts");
+  EXPECT_EQ(argError(10, [](json &a) { a["dtype"] = "i32"; }),
+            "bad package: kernels[0].args[10]: expected u8 and the shape [\"N\"] for the role "
+            "row_flags");
+  EXPECT_EQ(argError(8, [](json &a) { a["role"] = "slots_in"; }),
+            "bad package: kernels[0].args[8].role: expected one argument of the role slots_in");
+  EXPECT_EQ(argError(7, [](json &a) { a["min_rank"] = 3; }),
+            "bad package: kernels[0].args[7].min_rank: expected an integer in [0, 2], got 3");
+  EXPECT_EQ(argError(5, [](json &a) { a["shape"][0] = 7; }),
+            "bad package: kernels[0].args[5].shape: expected a symbol as the first dimension of a "
+            "state");
 }
 
 class FindTest : public ::testing::Test {
@@ -227,6 +292,7 @@ protected:
     json bf16 = manifest["kernels"][0];
     bf16["name"] = "second";
     bf16["io_type"] = "bf16";
+    bf16["index_type"] = "i64";
     json cubin = manifest["kernels"][0];
     cubin["name"] = "third";
     cubin["kind"] = "prefill";
@@ -258,8 +324,13 @@ TEST_F(FindTest, FindsByCondition) {
   EXPECT_EQ(find(query), "gla.decode.4x8.kv.f32.f32");
   query.io_type = "bf16";
   EXPECT_EQ(find(query), "second");
-  query.kind = "prefill";
   query.io_type = nullptr;
+  query.index_type = "i64";
+  EXPECT_EQ(find(query), "second");
+  query.index_type = "i16";
+  EXPECT_EQ(find(query), "no such kernel: expected the index_type to be one of i32, i64, got i16");
+  query.index_type = nullptr;
+  query.kind = "prefill";
   EXPECT_EQ(find(query), "no such kernel: expected a device for one of sm_90a, got cpu");
   query.kind = "merge";
   EXPECT_EQ(find(query),
@@ -275,20 +346,31 @@ TEST_F(FindTest, Supported) {
   char reason[256] = "x";
   EXPECT_EQ(dlk_supported(kernel, cpu, nullptr, 0, reason, sizeof(reason)), DLK_OK);
   EXPECT_STREQ(reason, "");
-  dlk_size sizes[] = {{"B", 2}, {"T", 1}, {"HQ", 2}, {"HV", 3}, {"slots", 2}};
-  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 5, reason, sizeof(reason)), DLK_UNSUPPORTED);
+  dlk_size sizes[] = {{"B", 2}, {"T", 1}, {"HQ", 2}, {"HV", 3}, {"pool_in", 2}, {"pool_out", 2}};
+  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 6, reason, sizeof(reason)), DLK_UNSUPPORTED);
   EXPECT_STREQ(reason,
                "kernel 'gla.decode.4x8.kv.f32.f32': HV must be a multiple of HQ, got HV = 3, "
                "HQ = 2");
   sizes[3].value = int64_t(1) << 40;
-  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 5, reason, sizeof(reason)), DLK_UNSUPPORTED);
+  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 6, reason, sizeof(reason)), DLK_UNSUPPORTED);
   EXPECT_STREQ(reason,
                "kernel 'gla.decode.4x8.kv.f32.f32': grid y: expected 1 to 2147483647 blocks, "
                "got 1099511627776 (HV = 1099511627776)");
   sizes[3].value = 4;
-  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 5, nullptr, 0), DLK_OK);
+  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 6, nullptr, 0), DLK_OK);
   EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 2, reason, 8), DLK_UNSUPPORTED);
   EXPECT_STREQ(reason, "kernel ");
+  // No rows: success without a grid. Other sizes have to be positive.
+  sizes[0].value = 0;
+  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 6, nullptr, 0), DLK_OK) << dlk_last_error();
+  sizes[0].value = -1;
+  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 6, reason, sizeof(reason)), DLK_INVALID_ARGUMENT);
+  EXPECT_STREQ(reason, "size 'B': expected 0 or more, got -1");
+  sizes[0].value = 2;
+  sizes[2].value = 0;
+  EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 6, reason, sizeof(reason)), DLK_INVALID_ARGUMENT);
+  EXPECT_STREQ(reason, "size 'HQ': expected 1 or more, got 0");
+  sizes[2].value = 2;
   sizes[1].symbol = "X";
   EXPECT_EQ(dlk_supported(kernel, cpu, sizes, 2, reason, sizeof(reason)), DLK_INVALID_ARGUMENT);
   EXPECT_STREQ(reason, "size 'X': the package has no such symbol");
@@ -299,14 +381,22 @@ TEST_F(FindTest, Supported) {
 
 TEST_F(FindTest, ShapesAndWorkspace) {
   const dlk_kernel *kernel = dlk_kernel_at(package, 0);
-  dlk_size sizes[] = {{"B", 2}, {"T", 3}, {"HQ", 2}, {"HV", 4}, {"slots", 5}};
+  dlk_size sizes[] = {{"B", 2}, {"T", 3}, {"HQ", 2}, {"HV", 4}, {"pool_in", 5}, {"N", 7}};
   int64_t shape[DLK_MAX_RANK] = {};
   ASSERT_EQ(dlk_arg_shape(kernel, 5, sizes, 5, shape), DLK_OK);
   EXPECT_EQ(shape[0], 5);
   EXPECT_EQ(shape[1], 4);
   EXPECT_EQ(shape[3], 8);
   EXPECT_EQ(dlk_arg_shape(kernel, 5, sizes, 4, shape), DLK_INVALID_ARGUMENT);
-  EXPECT_STREQ(dlk_last_error(), "argument 'S' (state_in) dimension 0: slots: a size is not known");
+  EXPECT_STREQ(dlk_last_error(),
+               "argument 'S' (state_in) dimension 0: pool_in: a size is not known");
+  ASSERT_EQ(dlk_arg_shape(kernel, 9, sizes, 5, shape), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(shape[0], 3); // N = B by default
+  ASSERT_EQ(dlk_arg_shape(kernel, 9, sizes, 6, shape), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(shape[0], 8);
+  ASSERT_EQ(dlk_arg_shape(kernel, 7, sizes, 6, shape), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(shape[0], 7);
+  EXPECT_EQ(shape[1], 1);
   uint64_t bytes = 1;
   EXPECT_EQ(dlk_workspace_bytes(kernel, sizes, 5, &bytes), DLK_OK);
   EXPECT_EQ(bytes, 0u);
@@ -319,6 +409,10 @@ TEST_F(FindTest, PrepareRefuses) {
   EXPECT_STREQ(dlk_last_error(), "device type: expected 1 (cpu) or 2 (cuda), got 9");
   EXPECT_EQ(dlk_prepare(dlk_kernel_at(package, 0), {DLK_DEVICE_CPU, 0}, 64, &plan),
             DLK_INVALID_ARGUMENT);
+  EXPECT_EQ(dlk_prepare(dlk_kernel_at(package, 0), {DLK_DEVICE_CPU, 0}, DLK_PLAN_PDL, &plan),
+            DLK_UNSUPPORTED);
+  EXPECT_STREQ(dlk_last_error(), "kernel 'gla.decode.4x8.kv.f32.f32': DLK_PLAN_PDL: expected a "
+                                 "CUDA device of sm_90 or newer, got cpu");
   EXPECT_EQ(plan, nullptr);
   dlk_plan_release(nullptr);
 }
