@@ -55,7 +55,8 @@ static float read_number(dlk_dtype dtype, const char *from) {
 /* Small numbers around zero, exact in every type. Slot arrays count down to the null slot. */
 static void write_number(const dlk_arg_info *info, size_t n, char *to) {
   const float value = (float)((int)(n * 37 % 17) - 8) / 64;
-  const int32_t slot = n == null_row ? 0 : (int32_t)(slots - 1 - n);
+  const int64_t slot = n == null_row ? 0 : (int64_t)(slots - 1 - n);
+  const int32_t narrow = (int32_t)slot;
   uint32_t bits;
   memcpy(&bits, &value, 4);
   if (info->dtype == DLK_F32) {
@@ -68,17 +69,25 @@ static void write_number(const dlk_arg_info *info, size_t n, char *to) {
         (uint16_t)(value == 0 ? 0 : (bits >> 16 & 0x8000) | exponent << 10 | mantissa);
     memcpy(to, &half, 2);
   } else if (info->dtype == DLK_I32) {
-    memcpy(to, &slot, 4);
+    memcpy(to, &narrow, 4);
+  } else if (info->dtype == DLK_I64) {
+    memcpy(to, &slot, 8);
   }
+}
+
+/* Rows are the entries of the batch here, none of them starts anew, and each has one state. */
+static int is_left_out(const dlk_arg_info *info) {
+  return info->role == DLK_ROLE_ROW_STARTS || info->role == DLK_ROLE_ROW_FLAGS ||
+         info->role == DLK_ROLE_ACCEPTED;
 }
 
 static void make_argument(const dlk_kernel *kernel, int32_t index, dlk_device device,
                           Argument *args) {
-  const dlk_size sizes[] = {
-      {"B", rows}, {"T", tokens}, {"HQ", heads}, {"HV", heads}, {"slots", slots}};
+  const dlk_size sizes[] = {{"B", rows},   {"T", tokens},      {"HQ", heads},
+                            {"HV", heads}, {"pool_in", slots}, {"pool_out", slots}};
   Argument *arg = &args[index];
   check(dlk_kernel_get_arg(kernel, index, &arg->info));
-  check(dlk_arg_shape(kernel, index, sizes, 5, arg->shape));
+  check(dlk_arg_shape(kernel, index, sizes, 6, arg->shape));
   const size_t element = dlk_dtype_bytes(arg->info.dtype);
   arg->bytes = element;
   for (int32_t i = 0; i < arg->info.rank; ++i)
@@ -172,7 +181,7 @@ int main(int argc, char **argv) {
   dlk_tensor views[DLK_MAX_ARGS];
   for (int32_t i = 0; i < info.num_args; ++i) {
     make_argument(kernel, i, device, args);
-    views[i] = (dlk_tensor){.data = args[i].memory,
+    views[i] = (dlk_tensor){.data = is_left_out(&args[i].info) ? NULL : args[i].memory,
                             .device = device,
                             .ndim = args[i].info.rank,
                             .dtype = dlk_dtype_data_type(args[i].info.dtype),
