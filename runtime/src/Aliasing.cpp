@@ -72,10 +72,11 @@ bool dl::runtime::areDisjoint(const StridedRange &a, const StridedRange &b) {
 /// The pool that is updated in place: the same memory, shape and strides.
 bool ArgumentChecker::mayShare(size_t a, size_t b) const {
   const Argument &first = kernel.args[a], &second = kernel.args[b];
-  bool isPair = first.name == second.name &&
+  bool isPair = bound[a].begin == bound[b].begin &&
                 ((first.role == DLK_ROLE_STATE_IN && second.role == DLK_ROLE_STATE_OUT) ||
-                 (first.role == DLK_ROLE_STATE_OUT && second.role == DLK_ROLE_STATE_IN));
-  if (!isPair || bound[a].begin != bound[b].begin)
+                 (first.role == DLK_ROLE_STATE_OUT && second.role == DLK_ROLE_STATE_IN)) &&
+                first.name == second.name;
+  if (!isPair)
     return false;
   for (size_t i = 0; i < first.dims.size(); ++i)
     if (bound[a].shape[i] > 1 && bound[b].shape[i] > 1 &&
@@ -97,7 +98,8 @@ dlk_status ArgumentChecker::checkAliasing() const {
       return status;
     for (size_t j = 0; j < kernel.args.size(); ++j) {
       bool isDone = j < i && kernel.args[j].written;
-      if (j == i || isDone || isEmpty(j) || areDisjoint(rangeOf(i), rangeOf(j)) || mayShare(i, j))
+      // Sharing is the usual case of a pool, and soon found.
+      if (j == i || isDone || isEmpty(j) || mayShare(i, j) || areDisjoint(rangeOf(i), rangeOf(j)))
         continue;
       return fail(DLK_INVALID_ARGUMENT,
                   "argument %s: expected memory of its own, got memory that overlaps %s",

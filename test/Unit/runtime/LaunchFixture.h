@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace dl::test {
 
@@ -47,7 +46,7 @@ struct Tensor {
                                                             : DLK_U8);
     memory.resize(std::max<size_t>(1, values.size() * sizeof(Integer) / sizeof(float) + 1));
     view.data = memory.data();
-    std::memcpy(memory.data(), std::data(values), values.size() * sizeof(Integer));
+    std::copy(values.begin(), values.end(), reinterpret_cast<Integer *>(memory.data()));
   }
 };
 
