@@ -18,10 +18,12 @@
 #include "mlir/Parser/Parser.h"
 #include "passes/Analysis/Explain.h"
 #include "passes/LinAttn/Passes.h"
+#include "passes/LinAttnToTile/KernelArguments.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/NVVM/EmitPTX.h"
 #include "passes/TileToCPU/Passes.h"
 #include "passes/TileToNVVM/Passes.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -260,6 +262,9 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
   options.stateLayout = request.stateLayout;
   options.stateType = request.stateType;
   options.ioType = request.ioType;
+  options.indexType = request.indexType;
+  options.types = ArrayRef<std::string>(request.types);
+  options.startsEarly = request.target->has("pdl");
   options.valueTile = request.valueTile;
   options.keyLanes = request.keyLanes;
   options.keyWarps = request.keyWarps;
@@ -276,6 +281,7 @@ void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
   m["state_layout"] = request.stateLayout;
   m["state_type"] = request.stateType;
   m["io_type"] = request.ioType;
+  m["index_type"] = request.indexType;
   m["schedule"] = request.schedule;
   m["variant"] =
       llvm::json::Object{{"min_blocks", kernel.minBlocks}, {"key_warps", kernel.keyWarps}};
@@ -289,9 +295,13 @@ void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
 std::string KernelRequest::name() const {
   if (kind == "tile")
     return symbol;
-  return llvm::formatv("{0}.{1}.{2}x{3}.{4}.{5}.{6}", symbol, kind, keyDim, valueDim, stateLayout,
-                       stateType, ioType)
-      .str();
+  std::string name = llvm::formatv("{0}.{1}.{2}x{3}.{4}.{5}.{6}", symbol, kind, keyDim, valueDim,
+                                   stateLayout, stateType, ioType);
+  if (indexType != "i32")
+    name += "." + indexType;
+  for (StringRef type : types)
+    name += ("." + type.split('=').first + "-" + type.split('=').second).str();
+  return name;
 }
 
 FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) {
@@ -316,6 +326,16 @@ FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) 
   return spec;
 }
 
+/// The requested operator with options set and ops expanded.
+static FailureOr<linattn::OperatorOp> prepare(Session &session, const KernelRequest &request) {
+  PrepareOptions options;
+  options.set = ArrayRef<std::string>(request.set);
+  if (failed(session.isolate(request.symbol)) ||
+      failed(session.run<PrepareOptions>(buildPreparePipeline, options)))
+    return failure();
+  return *session.module->getOps<linattn::OperatorOp>().begin();
+}
+
 llvm::Error dl::package::checkSettings(const Spec &spec, const KernelRequest &request) {
   std::string unused, message;
   Session session(spec, unused);
@@ -326,18 +346,16 @@ llvm::Error dl::package::checkSettings(const Spec &spec, const KernelRequest &re
   });
   for (auto op : session.module->getOps<linattn::OperatorOp>())
     if (op.getSymName() == request.symbol && failed(linattn::parseSettings(op, request.set)))
-      return llvm::createStringError(message);
+      return llvm::createStringError("--set: " + message);
+  FailureOr<linattn::OperatorOp> op = prepare(session, request);
+  if (failed(op))
+    return llvm::Error::success(); // compiling says why, with line and column
+  for (StringRef type : request.types)
+    if (SmallVector<StringRef> names = typedArguments(*op);
+        !llvm::is_contained(names, type.split('=').first))
+      return llvm::createStringError("--type: expected NAME=TYPE with a name among " +
+                                     llvm::join(names, ", ") + ", got '" + type + "'");
   return llvm::Error::success();
-}
-
-/// The requested operator with options set and ops expanded.
-static FailureOr<linattn::OperatorOp> prepare(Session &session, const KernelRequest &request) {
-  PrepareOptions options;
-  options.set = ArrayRef<std::string>(request.set);
-  if (failed(session.isolate(request.symbol)) ||
-      failed(session.run<PrepareOptions>(buildPreparePipeline, options)))
-    return failure();
-  return *session.module->getOps<linattn::OperatorOp>().begin();
 }
 
 FailureOr<std::string> dl::package::explainSpec(const Spec &spec, const KernelRequest &request,

@@ -27,11 +27,13 @@ struct KernelRequest {
   const target::Target *target = nullptr;
   int64_t keyDim = 128, valueDim = 128;
   std::string stateLayout = "kv", stateType = "f32", ioType = "bf16";
-  std::vector<std::string> set; ///< NAME=VALUE
+  std::string indexType = "i32";
+  std::vector<std::string> set;   ///< NAME=VALUE
+  std::vector<std::string> types; ///< NAME=TYPE of single arguments, sorted
   int64_t valueTile = 0, keyLanes = 0, keyWarps = 0,
           minBlocks = 0; ///< of the schedule; 0: chosen
 
-  /// gdn.decode.128x128.kv.f32.bf16
+  /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32
   std::string name() const;
 };
 
@@ -60,7 +62,8 @@ struct Spec {
 /// Parses and verifies. On failure `diagnostics` says why.
 mlir::FailureOr<Spec> readSpec(llvm::StringRef path, std::string &diagnostics);
 
-/// Whether the operator has the options that the request sets. Errors are one line.
+/// Whether the operator has the options that the request sets and the arguments that it gives types
+/// to. Errors are one line.
 llvm::Error checkSettings(const Spec &spec, const KernelRequest &request);
 
 /// The operator with options set, as MLIR text and as reference graph.

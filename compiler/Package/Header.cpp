@@ -75,7 +75,7 @@ static std::string quoteFree(StringRef text) {
   return result;
 }
 
-/// An expression of the manifest over B, T, HQ and HV. Sizes are positive, so that C's division
+/// An expression of the manifest over N, B, T, HQ and HV. Sizes are positive, so that C's division
 /// rounds as the manifest's does.
 static std::string expression(const json::Value &value) {
   if (std::optional<StringRef> symbol = value.getAsString())
@@ -227,7 +227,7 @@ void HeaderWriter::writeTarget(const json::Object &kernel, StringRef prefix) {
     define(name + "_SHARED_BYTES", Twine(kernel.getInteger("shared_bytes").value_or(0)));
   }
   for (auto [axis, value] : zip("XYZ", *kernel.getArray("grid")))
-    define(name + "_GRID_" + Twine(axis) + "(B, T, HQ, HV)", "(" + expression(value) + ")");
+    define(name + "_GRID_" + Twine(axis) + "(N, B, T, HQ, HV)", "(" + expression(value) + ")");
 }
 
 void HeaderWriter::writeKernel(StringRef name, const Group &group) {
@@ -251,7 +251,7 @@ void HeaderWriter::writeKernel(StringRef name, const Group &group) {
         condition += formatv("{0}{1} {2} {3}", condition.empty() ? "" : " && ",
                              expression(*row.get("expr")), op, *bound);
   }
-  define(prefix + "_SUPPORTED(B, T, HQ, HV)", condition.empty() ? "1" : "(" + condition + ")");
+  define(prefix + "_SUPPORTED(N, B, T, HQ, HV)", condition.empty() ? "1" : "(" + condition + ")");
   os << '\n';
   writeStruct(kernel, group, lower + "_params");
 }
@@ -267,8 +267,8 @@ void HeaderWriter::write(StringRef stem, ArrayRef<const json::Object *> kernels)
         " * called once per block of the grid, with SCRATCH_BYTES of scratch memory aligned to "
         "64.\n"
         " *\n"
-        " * Sizes: B rows, T tokens per row, HQ key heads, HV value heads. Strides that are not in "
-        "a\n"
+        " * Sizes: N rows, B batch entries of T tokens, HQ key heads, HV value heads; pool_in and\n"
+        " * pool_out slots, src_width and dst_width slots per row. Strides that are not in a\n"
         " * struct are those of a packed matrix or vector; the others must be multiples of the\n"
         " * argument's alignment in bytes.\n"
         " */\n";

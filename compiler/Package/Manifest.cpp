@@ -27,6 +27,8 @@ static json::Value toJson(Attribute attribute) {
 }
 
 std::string dl::package::typeName(Type type) {
+  if (type.isInteger(8))
+    return "u8"; // MLIR's integers have no sign
   std::string name;
   llvm::raw_string_ostream(name) << type;
   return name;
@@ -52,10 +54,13 @@ static json::Object describeTensor(tile::KernelOp kernel, BlockArgument argument
     else
       strides.push_back(json::Object{{"fixed", stride}});
   }
+  int64_t rank = type.getRank();
+  if (auto least = kernel.getArgAttrOfType<IntegerAttr>(number, "tile.min_rank"))
+    rank = least.getInt();
   json::Value shape = json::Array();
   if (Attribute given = kernel.getArgAttr(number, "tile.shape"))
     shape = toJson(given);
-  return json::Object{{"name", text("tile.name", ("arg" + Twine(number)).str())},
+  json::Object result{{"name", text("tile.name", ("arg" + Twine(number)).str())},
                       {"role", text("tile.role", "input")},
                       {"dtype", package::typeName(type.getElementType())},
                       {"shape", std::move(shape)},
@@ -64,6 +69,9 @@ static json::Object describeTensor(tile::KernelOp kernel, BlockArgument argument
                       {"pointer", slot.offset},
                       {"strides", std::move(strides)},
                       {"nullable", static_cast<bool>(kernel.getArgAttr(number, "tile.nullable"))}};
+  if (rank != type.getRank())
+    result["min_rank"] = rank;
+  return result;
 }
 
 static json::Object describeScalar(tile::KernelOp kernel, BlockArgument argument,
@@ -109,5 +117,6 @@ json::Object dl::package::describeKernel(tile::KernelOp kernel) {
                       {"param_bytes", layout.bytes},
                       {"args", std::move(args)},
                       {"scalars", std::move(scalars)},
-                      {"requires", std::move(requirements)}};
+                      {"requires", std::move(requirements)},
+                      {"pdl", !kernel.getBody().getOps<tile::GridWaitOp>().empty()}};
 }

@@ -30,6 +30,25 @@ int64_t Writer::addBlob(std::string bytes) {
 
 static XXH128_hash_t hash(StringRef bytes) { return xxh3_128bits(arrayRefFromStringRef(bytes)); }
 
+/// The sizes that launches choose. What may be left out has a default.
+static json::Array describeSymbols() {
+  auto symbol = [](StringRef name, int64_t low, json::Value fallback) {
+    json::Object result{{"name", name}, {"min", low}};
+    if (fallback != nullptr)
+      result["default"] = std::move(fallback);
+    return result;
+  };
+  return json::Array{symbol("B", 0, nullptr),
+                     symbol("T", 0, nullptr),
+                     "HQ",
+                     "HV",
+                     symbol("N", 0, "B"),
+                     "pool_in",
+                     "pool_out",
+                     symbol("src_width", 1, 1),
+                     symbol("dst_width", 1, 1)};
+}
+
 std::string Writer::finish() {
   std::string file(sizeof(DlkHeader), '\0');
   json::Array table;
@@ -43,7 +62,7 @@ std::string Writer::finish() {
     file += blob;
   }
   manifest["format"] = static_cast<int64_t>(DLK_FORMAT_VERSION);
-  manifest["symbols"] = json::Array{"B", "T", "HQ", "HV"};
+  manifest["symbols"] = describeSymbols();
   manifest["kernels"] = std::move(kernels);
   manifest["blobs"] = std::move(table);
   std::string text = formatv("{0}", json::Value(json::Object(manifest))).str();

@@ -60,6 +60,10 @@ void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &
   schedule.stateLayout = options.stateLayout;
   schedule.stateType = options.stateType;
   schedule.ioType = options.ioType;
+  schedule.indexType = options.indexType;
+  for (const std::string &type : options.types)
+    schedule.argumentTypes.push_back(type);
+  schedule.startsEarly = options.startsEarly;
   schedule.valueTile = options.valueTile;
   schedule.keyLanes = options.keyLanes;
   schedule.keyWarps = options.keyWarps;

@@ -28,6 +28,13 @@ struct RecurrentOptions : mlir::PassPipelineOptions<RecurrentOptions> {
                                 llvm::cl::init("f32")};
   Option<std::string> ioType{*this, "io-type", llvm::cl::desc("f32, bf16 or f16"),
                              llvm::cl::init("bf16")};
+  Option<std::string> indexType{*this, "index-type", llvm::cl::desc("i32 or i64"),
+                                llvm::cl::init("i32")};
+  ListOption<std::string> types{*this, "types",
+                                llvm::cl::desc("storage types of single arguments, NAME=TYPE")};
+  Option<bool> startsEarly{*this, "starts-early",
+                           llvm::cl::desc("let a launch overlap the end of the one before it"),
+                           llvm::cl::init(false)};
   Option<int64_t> valueTile{*this, "value-tile",
                             llvm::cl::desc("columns of V per block, 0: chosen"), llvm::cl::init(0)};
   Option<int64_t> keyLanes{*this, "key-lanes",

@@ -20,7 +20,7 @@ constexpr int64_t kMaxKeyWarps = 8;
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr int64_t kFewRegisters = 32;
-constexpr int64_t kManyBytesInFlight = 160 * 1024;
+constexpr int64_t kManyBytesInFlight = 128 * 1024;
 
 /// How many blocks an SM shall hold. Threads with little state want just enough of them: registers
 /// that the assembler can schedule with measured better than further warps. Threads with much state

@@ -27,13 +27,13 @@ constexpr int64_t KiB = 1024;
 constexpr StringRef kAmpere[] = {"mma.sync", "ldmatrix", "cp.async", "bf16", "tf32"};
 // Hopper adds tensor cores by warpgroup, bulk copies with barriers that count bytes, clusters, and
 // registers dealt out again between warps.
-constexpr StringRef kHopper[] = {"mma.sync", "ldmatrix", "cp.async",  "bf16",
-                                 "tf32",     "wgmma",    "tma",       "mbarrier",
-                                 "cluster",  "stmatrix", "setmaxnreg"};
+constexpr StringRef kHopper[] = {"mma.sync", "ldmatrix", "cp.async",   "bf16",
+                                 "tf32",     "wgmma",    "tma",        "mbarrier",
+                                 "cluster",  "stmatrix", "setmaxnreg", "pdl"};
 // Data-centre Blackwell replaced wgmma by instructions on tensor memory, which nothing here uses
 // yet.
-constexpr StringRef kBlackwell[] = {"mma.sync", "ldmatrix", "cp.async", "bf16",     "tf32",
-                                    "tma",      "mbarrier", "cluster",  "stmatrix", "f32x2"};
+constexpr StringRef kBlackwell[] = {"mma.sync", "ldmatrix", "cp.async", "bf16",  "tf32", "tma",
+                                    "mbarrier", "cluster",  "stmatrix", "f32x2", "pdl"};
 // The emulation runs every fragment and swizzle through the same tables; its barriers order all
 // memory.
 constexpr StringRef kHost[] = {"mma.sync", "ldmatrix", "cp.async", "bf16", "tf32", "wgmma", "tma"};
@@ -67,9 +67,17 @@ constexpr Target kTargets[] = {
     {"sm_100f", "sm_100f", "+ptx88", 100, 32, 148, 1024, 2048, 32, 227 * KiB, 228 * KiB, 1 * KiB,
      65536, 255, kBlackwell},
 
+    // B300 alone: the SM of B200.
+    {"sm_103a", "sm_103a", "+ptx88", 103, 32, 148, 1024, 2048, 32, 227 * KiB, 228 * KiB, 1 * KiB,
+     65536, 255, kBlackwell},
+
     // RTX 50 and RTX PRO 6000 Blackwell (188 SMs): the small shared memory of sm_89. The "f" set
     // runs on 12.0 and 12.1.
     {"sm_120f", "sm_120f", "+ptx88", 120, 32, 188, 1024, 1536, 24, 99 * KiB, 100 * KiB, 1 * KiB,
+     65536, 255, kBlackwell},
+
+    // DGX Spark (GB10, 48 SMs): the SM of sm_120.
+    {"sm_121a", "sm_121a", "+ptx88", 121, 32, 48, 1024, 1536, 24, 99 * KiB, 100 * KiB, 1 * KiB,
      65536, 255, kBlackwell},
 };
 

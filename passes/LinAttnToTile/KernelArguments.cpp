@@ -51,20 +51,47 @@ unsigned KernelArguments::addScalar(StringRef name, Type type, Attribute value,
   return types.size() - 1;
 }
 
+void KernelArguments::set(unsigned argument, StringRef name, Attribute value) {
+  NamedAttrList entries(cast<DictionaryAttr>(attributes[argument]));
+  entries.set(name, value);
+  attributes[argument] = entries.getDictionary(builder.getContext());
+}
+
+void KernelArguments::allowRank(unsigned argument, int64_t rank) {
+  set(argument, "tile.min_rank", number(rank));
+}
+
 void KernelArguments::require(unsigned argument, Attribute expression, int64_t equals,
                               StringRef message) {
-  NamedAttrList entries(cast<DictionaryAttr>(attributes[argument]));
-  entries.set("tile.requires",
-              builder.getDictionaryAttr({builder.getNamedAttr("expr", expression),
-                                         builder.getNamedAttr("equals", number(equals)),
-                                         builder.getNamedAttr("message", symbol(message))}));
-  attributes[argument] = entries.getDictionary(builder.getContext());
+  set(argument, "tile.requires",
+      builder.getDictionaryAttr({builder.getNamedAttr("expr", expression),
+                                 builder.getNamedAttr("equals", number(equals)),
+                                 builder.getNamedAttr("message", symbol(message))}));
+}
+
+Type KernelTypes::typeOf(StringRef name, Type fallback) const {
+  for (const auto &[given, type] : given)
+    if (given == name)
+      return type;
+  return fallback;
 }
 
 Attribute KernelArguments::expression(StringRef operation, ArrayRef<Attribute> operands) {
   SmallVector<Attribute> parts{symbol(operation)};
   parts.append(operands.begin(), operands.end());
   return builder.getArrayAttr(parts);
+}
+
+SmallVector<StringRef> dl::typedArguments(linattn::OperatorOp op) {
+  SmallVector<StringRef> names;
+  for (BlockArgument input : op.getInputs())
+    names.push_back(op.getArgName(input));
+  for (BlockArgument param : op.getParams())
+    if (linattn::axisOf(param.getType()))
+      names.push_back(op.getArgName(param));
+  for (unsigned i = 0; i < op.getNumOutputs(); ++i)
+    names.push_back(op.getOutputName(i));
+  return names;
 }
 
 /// Appends [heads, dims...] of a value with an encoding.
@@ -78,21 +105,22 @@ static void appendHeadShape(KernelArguments &arguments, Type type, const KernelT
     shape.push_back(arguments.number(types.valueDim));
 }
 
-OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op,
-                                           const KernelTypes &types) {
-  OperatorArguments result;
+/// Inputs, parameters and outputs.
+static void addTokenArguments(KernelArguments &arguments, linattn::OperatorOp op,
+                              const KernelTypes &types, OperatorArguments &result) {
   Builder builder(op.getContext());
   auto tokenShape = [&](Type type) {
     SmallVector<Attribute> shape{arguments.symbol("B"), arguments.symbol("T")};
     appendHeadShape(arguments, type, types, shape);
     return shape;
   };
-  for (BlockArgument input : op.getInputs()) {
-    Type pinned = op.getPinnedType(input.getArgNumber());
-    result.inputs.push_back(arguments.addTensor(op.getArgName(input), "input",
-                                                pinned ? pinned : types.io,
-                                                tokenShape(input.getType()), "r"));
-  }
+  auto typeOf = [&](BlockArgument argument, Type fallback) {
+    Type pinned = op.getPinnedType(argument.getArgNumber());
+    return types.typeOf(op.getArgName(argument), pinned ? pinned : fallback);
+  };
+  for (BlockArgument input : op.getInputs())
+    result.inputs.push_back(arguments.addTensor(
+        op.getArgName(input), "input", typeOf(input, types.io), tokenShape(input.getType()), "r"));
   for (BlockArgument param : op.getParams()) {
     if (!linattn::axisOf(param.getType())) {
       std::optional<double> fallback = op.getDefaultValue(param.getArgNumber(), types.keyDim);
@@ -103,41 +131,79 @@ OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::
     }
     SmallVector<Attribute> shape;
     appendHeadShape(arguments, param.getType(), types, shape);
-    Type pinned = op.getPinnedType(param.getArgNumber());
-    result.params.push_back(arguments.addTensor(
-        op.getArgName(param), "param", pinned ? pinned : builder.getF32Type(), shape, "r"));
+    result.params.push_back(arguments.addTensor(op.getArgName(param), "param",
+                                                typeOf(param, builder.getF32Type()), shape, "r"));
   }
   for (unsigned i = 0; i < op.getNumOutputs(); ++i)
-    result.outputs.push_back(arguments.addTensor(op.getOutputName(i), "output", types.io,
+    result.outputs.push_back(arguments.addTensor(op.getOutputName(i), "output",
+                                                 types.typeOf(op.getOutputName(i), types.io),
                                                  tokenShape(op.getOutputType(i)), "w"));
+}
 
-  SmallVector<Attribute> pool{arguments.symbol("slots"), arguments.symbol("HV"),
-                              arguments.number(types.keyDim), arguments.number(types.valueDim)};
+static void addPools(KernelArguments &arguments, linattn::OperatorOp op, const KernelTypes &types,
+                     OperatorArguments &result) {
+  SmallVector<Attribute> pool{
+      {}, arguments.symbol("HV"), arguments.number(types.keyDim), arguments.number(types.valueDim)};
   if (types.layout == schedule::StateLayout::VK)
     std::swap(pool[2], pool[3]);
+  pool[0] = arguments.symbol("pool_in");
   for (BlockArgument state : op.getStates())
     result.stateIn.push_back(
         arguments.addTensor(op.getArgName(state), "state_in", types.state, pool, "r"));
+  pool[0] = arguments.symbol("pool_out");
   for (BlockArgument state : op.getStates())
     result.stateOut.push_back(
         arguments.addTensor(op.getArgName(state), "state_out", types.state, pool, "w"));
+}
 
+/// The arrays that Row reads.
+static void addRowArguments(KernelArguments &arguments, MLIRContext *context,
+                            const KernelTypes &types, OperatorArguments &result) {
+  auto add = [&](StringRef name, StringRef role, Type type, ArrayRef<Attribute> shape) {
+    return arguments.addTensor(name, role, type, shape, "r", /*nullable=*/true);
+  };
+  Attribute rows = arguments.symbol("N");
+  for (auto [name, role, width, place] :
+       {std::tuple("src_slots", "slots_in", "src_width", &result.sourceSlots),
+        std::tuple("dst_slots", "slots_out", "dst_width", &result.destinationSlots)}) {
+    *place = add(name, role, types.index, {rows, arguments.symbol(width)});
+    arguments.allowRank(*place, 1);
+  }
+  Attribute starts = arguments.expression("add", {rows, arguments.number(1)});
+  result.rowStarts = add("cu_seqlens", "row_starts", types.index, starts);
+  result.hasInitialState =
+      add("has_initial_state", "row_flags", IntegerType::get(context, 8), rows);
+  result.acceptedTokens = add("num_accepted_tokens", "accepted", types.index, rows);
+}
+
+OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op,
+                                           const KernelTypes &types) {
+  OperatorArguments result;
+  addTokenArguments(arguments, op, types, result);
+  addPools(arguments, op, types, result);
+  addRowArguments(arguments, op.getContext(), types, result);
+  Builder builder(op.getContext());
   Type i32 = builder.getI32Type();
-  SmallVector<Attribute> rows{arguments.symbol("B")};
-  result.sourceSlots =
-      arguments.addTensor("src_slots", "slots_in", i32, rows, "r", /*nullable=*/true);
-  result.destinationSlots =
-      arguments.addTensor("dst_slots", "slots_out", i32, rows, "r", /*nullable=*/true);
   result.firstSlot = arguments.addScalar("first_slot", i32, {}, builder.getI64IntegerAttr(0));
-  result.tokens = arguments.addScalar("T", i32, arguments.symbol("T"), {});
+  auto size = [&](StringRef name) {
+    return arguments.addScalar(name, i32, arguments.symbol(name), {});
+  };
+  result.tokens = size("T");
+  result.rows = size("N");
+  result.sourcePool = size("pool_in");
+  result.destinationPool = size("pool_out");
+  result.sourceWidth = size("src_width");
+  result.destinationWidth = size("dst_width");
   bool hasKeyHeads = llvm::any_of(op.getBodyRegion().getArgumentTypes(), [](Type type) {
     return linattn::groupOf(type) == HeadGroup::KeyHead;
   });
   if (hasKeyHeads) {
     Attribute heads[] = {arguments.symbol("HV"), arguments.symbol("HQ")};
-    result.headRatio =
-        arguments.addScalar("head_ratio", i32, arguments.expression("div", heads), {});
-    arguments.require(*result.headRatio, arguments.expression("mod", heads), 0,
+    // h / ratio = h * ceil(2^32 / ratio) >> 32, exact while h * ratio < 2^32.
+    Attribute parts[] = {arguments.number(int64_t(1) << 32), arguments.expression("div", heads)};
+    result.headReciprocal = arguments.addScalar("head_reciprocal", builder.getI64Type(),
+                                                arguments.expression("ceildiv", parts), {});
+    arguments.require(*result.headReciprocal, arguments.expression("mod", heads), 0,
                       "HV must be a multiple of HQ");
   }
   return result;

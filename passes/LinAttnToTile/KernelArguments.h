@@ -19,13 +19,22 @@ struct KernelTypes {
   int64_t keyDim = 0, valueDim = 0;
   schedule::StateLayout layout = schedule::StateLayout::KV;
   mlir::Type state, io;
+  mlir::Type index;                                            ///< of slot numbers and token counts
+  llvm::SmallVector<std::pair<std::string, mlir::Type>> given; ///< by argument name, before `io`
+  bool startsEarly = false; ///< the kernel orders itself behind a grid that still runs
+
+  /// The storage type of an input, output or per-head parameter; `fallback` if none was given.
+  mlir::Type typeOf(llvm::StringRef name, mlir::Type fallback) const;
 };
 
+/// The arguments of an operator whose storage type may be chosen: inputs, outputs and parameters
+/// per head.
+llvm::SmallVector<llvm::StringRef> typedArguments(linattn::OperatorOp op);
+
 /// Collects a kernel's arguments in order. Each gets a dictionary that travels to the package's
-/// manifest: `tile.name`, `tile.role` (input, param, output, state_in, state_out, slots_in,
-/// slots_out, scalar), for tensors `tile.shape` (symbols and numbers), `tile.access`,
-/// `tile.nullable`; for scalars `tile.default` or `tile.value`, an expression the runtime
-/// evaluates.
+/// manifest: `tile.name`, `tile.role` (one of the runtime's, or scalar), for tensors `tile.shape`
+/// (symbols, numbers and expressions), `tile.access`, `tile.nullable`, `tile.min_rank`; for scalars
+/// `tile.default` or `tile.value`, an expression the runtime evaluates.
 class KernelArguments {
 public:
   explicit KernelArguments(mlir::OpBuilder &builder) : builder(builder) {}
@@ -40,6 +49,9 @@ public:
   unsigned addScalar(llvm::StringRef name, mlir::Type type, mlir::Attribute value,
                      mlir::Attribute fallback);
 
+  /// Views of the argument may leave out dimensions behind the first `rank`, of size one.
+  void allowRank(unsigned argument, int64_t rank);
+
   /// What must hold of the sizes for the argument to make sense; the runtime refuses others.
   void require(unsigned argument, mlir::Attribute expression, int64_t equals,
                llvm::StringRef message);
@@ -53,6 +65,8 @@ public:
   llvm::ArrayRef<mlir::Attribute> getAttributes() const { return attributes; }
 
 private:
+  void set(unsigned argument, llvm::StringRef name, mlir::Attribute value);
+
   mlir::OpBuilder &builder;
   llvm::SmallVector<mlir::Type> types;
   llvm::SmallVector<mlir::Attribute> attributes;
@@ -61,12 +75,17 @@ private:
 /// Positions of an operator's arguments among those of its kernel.
 struct OperatorArguments {
   llvm::SmallVector<unsigned> inputs, params, outputs, stateIn, stateOut;
-  unsigned sourceSlots = 0, destinationSlots = 0, tokens = 0, firstSlot = 0;
-  std::optional<unsigned> headRatio; ///< HV / HQ; absent where nothing belongs to key heads
+  unsigned sourceSlots = 0, destinationSlots = 0; ///< [N, width]
+  unsigned rowStarts = 0, hasInitialState = 0, acceptedTokens = 0;
+  unsigned firstSlot = 0, tokens = 0, rows = 0;   ///< scalars from here on
+  unsigned sourcePool = 0, destinationPool = 0;   ///< slots of the pools
+  unsigned sourceWidth = 0, destinationWidth = 0; ///< entries per row of the slot arrays
+  /// ceil(2^32 HQ / HV); absent where nothing belongs to key heads.
+  std::optional<unsigned> headReciprocal;
 };
 
 /// Adds what every kernel that walks tokens row by row takes: inputs [B, T, heads, dim], params
-/// [heads, dim], outputs, state pools read and written through slots, and the scalars.
+/// [heads, dim], outputs, state pools read and written through slots, what Row reads, and scalars.
 OperatorArguments addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op,
                                        const KernelTypes &types);
 

@@ -26,7 +26,10 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
     So the state is read once and written once, and the sum over K is one fixed tree. Decays may lie along any axis; steps
     that are not affine in the state are legal too, since each read's result is used as it is.
 
-    Rows whose source or destination slot is below `first_slot` are null: outputs zero, nothing read.
+    Which tokens a row has, the state it starts from and the states it leaves come from arrays in device memory, all of
+    which may be left out: `cu_seqlens`, `src_slots`, `dst_slots`, `has_initial_state`, `num_accepted_tokens` (Row.h).
+    Rows without a start slot or a destination, which are those below `first_slot` or past the pool, are null: outputs
+    zero, no state touched.
 
     Example: `test/Transforms/schedule-recurrent.mlir`.
   }];
@@ -36,6 +39,9 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
     Option<"stateLayout", "state-layout", "std::string", "\"kv\"", "kv or vk: axes of the state in memory, the last one contiguous">,
     Option<"stateType", "state-type", "std::string", "\"f32\"", "storage type of the state: f32, bf16 or f16">,
     Option<"ioType", "io-type", "std::string", "\"bf16\"", "f32, bf16 or f16: inputs and outputs that the operator does not pin">,
+    Option<"indexType", "index-type", "std::string", "\"i32\"", "i32 or i64: slot numbers and token counts">,
+    ListOption<"argumentTypes", "types", "std::string", "NAME=TYPE: storage types of single inputs, outputs and per-head parameters">,
+    Option<"startsEarly", "starts-early", "bool", "false", "let a launch overlap the end of the one before it (tile.grid_wait)">,
     Option<"valueTile", "value-tile", "int64_t", "0", "columns of V per block; 0: chosen by the model">,
     Option<"keyLanes", "key-lanes", "int64_t", "0", "lanes that share the sum over K (layout kv); 0: chosen by the model">,
     Option<"keyWarps", "key-warps", "int64_t", "0", "warps that share the sum over K (layout kv); 0: chosen by the model">,

@@ -7,17 +7,19 @@
 //
 //   linattn.operator @op   ->   tile.kernel @op_decode
 //
-// Block (x, y) = (value head and tile of V, row):
+// Block (x, y, z) = (value head and tile of V, row in a layer, layer of rows):
 //
-//   src, dst = slots of the row
-//   if neither is null:
-//     S = load state tile
-//     for each token: inputs -> StepEmitter -> outputs; S = new state
-//     store S
+//   slots and tokens of the row (Row.h); params; inputs of its first token
+//   if it is not null:
+//     S = state tile of its slot, or zeros
+//     for each token:
+//       inputs -> StepEmitter -> outputs; inputs of the next token; S = new state
+//       if every state is kept: store S
+//     if the last one is kept: store S
 //   else: outputs = 0
 //
-// The state is loaded before anything else of the token, so that its latency covers the token-local
-// maths.
+// At small batches a launch takes as long as its chain of loads, so what does not depend on the
+// slot is loaded beside it, and the state before any maths of the token, which its latency covers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,6 +33,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/LinAttnToTile/KernelArguments.h"
 #include "passes/LinAttnToTile/Passes.h"
+#include "passes/LinAttnToTile/Row.h"
 #include "passes/LinAttnToTile/StepEmitter.h"
 
 using namespace mlir;
@@ -43,6 +46,9 @@ namespace dl {
 } // namespace dl
 
 namespace {
+
+/// Rows along y; a grid's y and z end at 65535, and a batch may not.
+constexpr int64_t kRowsPerLayer = 32768;
 
 tile::BlockedAttr toAttr(MLIRContext *context, const layout::BlockedParams &params) {
   SmallVector<int64_t> order(params.order.begin(), params.order.end());
@@ -86,7 +92,7 @@ private:
   bool wholeTiles() { return types.valueDim % plan.valueTile == 0; }
 
   void emitPlacement();
-  Value emitActive(Value source, Value destination);
+  void emitRow();
   Value load(Value memory, ArrayRef<Value> leading, Type type);
   Value toF32(Value value);
   Value fromF32(Value value, Type element);
@@ -96,10 +102,19 @@ private:
     SmallVector<bool> inBounds;
   };
   Access access(ArrayRef<Value> leading, Type type);
-  void storeOutput(unsigned i, Value token, Value value);
+  IRMapping loadParams();
+  Value zeroOf(Type type);
+  SmallVector<Value> loadOrZero(Value condition, TypeRange types,
+                                llvm::function_ref<SmallVector<Value>()> load, bool predicated);
+  SmallVector<Value> loadInputs(const Row &row, Value token, bool predicated);
+  SmallVector<Value> loadStates(Row &row);
+  void storeOutput(unsigned i, const Row &row, Value token, Value value);
+  void storeStates(ValueRange states, Value slot);
   SmallVector<Value> stateIndices(Value slot);
-  LogicalResult emitTokens(Value source, Value destination);
-  void emitNullRow();
+  SmallVector<int64_t> stateAxes();
+  LogicalResult emitTokens(Row &row, const IRMapping &params, ValueRange firstInputs);
+  LogicalResult emitToken(Row &row, const IRMapping &params, scf::ForOp loop);
+  void emitNullRow(const Row &row);
 
   linattn::OperatorOp op;
   const KernelTypes &types;
@@ -110,11 +125,15 @@ private:
   OperatorArguments where;
   tile::KernelOp kernel;
   Value row, valueHead, keyHead, firstColumn;
+  LogicalResult result = success();
 };
 
 void RecurrentKernel::emitPlacement() {
   Value x = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
-  row = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::y);
+  Value y = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::y);
+  Value z = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::z);
+  row = arith::AddIOp::create(builder, loc,
+                              arith::MulIOp::create(builder, loc, z, index(kRowsPerLayer)), y);
   int64_t tiles = plan.tiles(types.valueDim);
   valueHead = x;
   firstColumn = index(0);
@@ -123,16 +142,12 @@ void RecurrentKernel::emitPlacement() {
     Value tile = arith::RemUIOp::create(builder, loc, x, index(tiles));
     firstColumn = arith::MulIOp::create(builder, loc, tile, index(plan.valueTile));
   }
-}
-
-Value RecurrentKernel::emitActive(Value source, Value destination) {
-  Value first =
-      arith::ExtSIOp::create(builder, loc, builder.getI64Type(), argument(where.firstSlot));
-  auto notNull = [&](Value slot) {
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, slot, first);
-  };
-  Value readable = notNull(source);
-  return arith::AndIOp::create(builder, loc, readable, notNull(destination));
+  keyHead = valueHead;
+  if (where.headReciprocal) {
+    Value product =
+        arith::MulIOp::create(builder, loc, valueHead, toIndex(argument(*where.headReciprocal)));
+    keyHead = arith::ShRUIOp::create(builder, loc, product, index(32));
+  }
 }
 
 Value RecurrentKernel::toF32(Value value) {
@@ -175,17 +190,100 @@ RecurrentKernel::Access RecurrentKernel::access(ArrayRef<Value> leading, Type ty
 Value RecurrentKernel::load(Value memory, ArrayRef<Value> leading, Type type) {
   Access at = access(leading, type);
   if (at.axes.empty())
-    return toF32(memref::LoadOp::create(builder, loc, memory, at.indices));
+    return memref::LoadOp::create(builder, loc, memory, at.indices);
   Type result = layouts.place(type, cast<MemRefType>(memory.getType()).getElementType());
-  return toF32(tile::LoadOp::create(builder, loc, result, memory, at.indices, at.axes,
-                                    builder.getDenseBoolArrayAttr(at.inBounds)));
+  return tile::LoadOp::create(builder, loc, result, memory, at.indices, at.axes,
+                              builder.getDenseBoolArrayAttr(at.inBounds));
 }
 
-void RecurrentKernel::storeOutput(unsigned i, Value token, Value value) {
+IRMapping RecurrentKernel::loadParams() {
+  IRMapping params;
+  for (auto [param, i] : llvm::zip(op.getParams(), where.params))
+    params.map(param, linattn::axisOf(param.getType())
+                          ? load(argument(i), head(param.getType()), param.getType())
+                          : argument(i));
+  return params;
+}
+
+Value RecurrentKernel::zeroOf(Type type) {
+  Value zero =
+      arith::ConstantOp::create(builder, loc, builder.getFloatAttr(getElementTypeOrSelf(type), 0));
+  return isa<RankedTensorType>(type) ? tile::SplatOp::create(builder, loc, type, zero) : zero;
+}
+
+SmallVector<Value> RecurrentKernel::loadOrZero(Value condition, TypeRange types,
+                                               llvm::function_ref<SmallVector<Value>()> load,
+                                               bool predicated) {
+  auto branch = scf::IfOp::create(builder, loc, types, condition, /*withElseRegion=*/true);
+  if (predicated)
+    branch->setAttr(tile::kPredicatedAttrName, builder.getUnitAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, loc, load());
+  builder.setInsertionPointToStart(branch.elseBlock());
+  SmallVector<Value> zeros;
+  for (Type type : types)
+    zeros.push_back(zeroOf(type));
+  scf::YieldOp::create(builder, loc, zeros);
+  return branch.getResults();
+}
+
+/// In their storage types; zeros where the row has no such token.
+SmallVector<Value> RecurrentKernel::loadInputs(const Row &row, Value token, bool predicated) {
+  SmallVector<Type> types;
+  for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
+    types.push_back(
+        layouts.place(input.getType(), cast<MemRefType>(argument(i).getType()).getElementType()));
+  Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, token, row.end);
+  auto loadAll = [&] {
+    SmallVector<Value> values;
+    for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
+      values.push_back(
+          load(argument(i), {row.batch, token, head(input.getType())}, input.getType()));
+    return values;
+  };
+  return loadOrZero(exists, types, loadAll, predicated);
+}
+
+SmallVector<Value> RecurrentKernel::stateIndices(Value slot) {
+  SmallVector<Value> indices{slot, valueHead, index(0), firstColumn};
+  if (types.layout == schedule::StateLayout::VK)
+    std::swap(indices[2], indices[3]);
+  return indices;
+}
+
+SmallVector<int64_t> RecurrentKernel::stateAxes() {
+  return types.layout == schedule::StateLayout::VK ? SmallVector<int64_t>{3, 2}
+                                                   : SmallVector<int64_t>{2, 3};
+}
+
+SmallVector<Value> RecurrentKernel::loadStates(Row &row) {
+  SmallVector<Type> tiles(where.stateIn.size(), layouts.matrix(types.state));
+  // A branch: filling this many registers with zeros for predicated loads costs more.
+  auto branch = scf::IfOp::create(builder, loc, tiles, row.isFresh(), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(builder, loc, SmallVector<Value>(tiles.size(), zeroOf(tiles.front())));
+    builder.setInsertionPointToStart(branch.elseBlock());
+    SmallVector<Value> stored;
+    for (unsigned i : where.stateIn)
+      stored.push_back(tile::LoadOp::create(builder, loc, tiles.front(), argument(i),
+                                            stateIndices(row.source()), stateAxes(),
+                                            builder.getDenseBoolArrayAttr({true, wholeTiles()})));
+    scf::YieldOp::create(builder, loc, stored);
+  }
+  SmallVector<Value> states;
+  for (Value state : branch.getResults())
+    states.push_back(toF32(state));
+  return states;
+}
+
+void RecurrentKernel::storeOutput(unsigned i, const Row &row, Value token, Value value) {
   Value memory = argument(where.outputs[i]);
   Type type = op.getOutputType(i);
   value = fromF32(value, cast<MemRefType>(memory.getType()).getElementType());
-  Access at = access({row, token, head(type)}, type);
+  Access at = access({row.batch, token, head(type)}, type);
   if (at.axes.empty())
     memref::StoreOp::create(builder, loc, value, memory, at.indices);
   else
@@ -193,62 +291,84 @@ void RecurrentKernel::storeOutput(unsigned i, Value token, Value value) {
                           builder.getDenseBoolArrayAttr(at.inBounds));
 }
 
-SmallVector<Value> RecurrentKernel::stateIndices(Value slot) {
-  SmallVector<Value> indices{toIndex(slot), valueHead, index(0), firstColumn};
-  if (types.layout == schedule::StateLayout::VK)
-    std::swap(indices[2], indices[3]);
-  return indices;
+void RecurrentKernel::storeStates(ValueRange states, Value slot) {
+  for (auto [i, state] : llvm::zip(where.stateOut, states))
+    tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(i),
+                          stateIndices(slot), stateAxes(),
+                          builder.getDenseBoolArrayAttr({true, wholeTiles()}));
 }
 
-LogicalResult RecurrentKernel::emitTokens(Value source, Value destination) {
-  SmallVector<int64_t> axes{2, 3};
-  if (types.layout == schedule::StateLayout::VK)
-    std::swap(axes[0], axes[1]);
-  auto inBounds = builder.getDenseBoolArrayAttr({true, wholeTiles()});
-  SmallVector<Value> states;
-  for (unsigned i : where.stateIn)
-    states.push_back(
-        toF32(tile::LoadOp::create(builder, loc, layouts.matrix(types.state), argument(i),
-                                   stateIndices(source), axes, inBounds)));
-  IRMapping params;
-  for (auto [param, i] : llvm::zip(op.getParams(), where.params))
-    params.map(param, linattn::axisOf(param.getType())
-                          ? load(argument(i), head(param.getType()), param.getType())
-                          : argument(i));
-  auto loop =
-      scf::ForOp::create(builder, loc, index(0), toIndex(argument(where.tokens)), index(1), states);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    Value token = loop.getInductionVar();
-    StepEmitter emitter(builder, op, layouts);
-    for (BlockArgument param : op.getParams())
-      emitter.bind(param, params.lookup(param));
-    for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
-      emitter.bind(input, load(argument(i), {row, token, head(input.getType())}, input.getType()));
-    auto store = [&](unsigned i, Value output) { storeOutput(i, token, output); };
-    FailureOr<SmallVector<Value>> next = emitter.emit(loop.getRegionIterArgs(), store);
-    if (failed(next))
-      return failure();
-    scf::YieldOp::create(builder, loc, *next);
+LogicalResult RecurrentKernel::emitToken(Row &row, const IRMapping &params, scf::ForOp loop) {
+  ValueRange carried = loop.getRegionIterArgs();
+  ValueRange states = carried.take_front(where.stateIn.size()),
+             inputs = carried.drop_front(where.stateIn.size());
+  Value token = loop.getInductionVar(), next = arith::AddIOp::create(builder, loc, token, index(1));
+  StepEmitter emitter(builder, op, layouts);
+  for (BlockArgument param : op.getParams()) {
+    Value value = params.lookup(param);
+    emitter.bind(param, linattn::axisOf(param.getType()) ? toF32(value) : value);
   }
-  for (auto [i, state] : llvm::zip(where.stateOut, loop.getResults()))
-    tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(i),
-                          stateIndices(destination), axes, inBounds);
+  for (auto [input, value] : llvm::zip(op.getInputs(), inputs))
+    emitter.bind(input, toF32(value));
+  SmallVector<Value> yielded;
+  auto store = [&](unsigned i, Value output) {
+    storeOutput(i, row, token, output);
+    // This token's inputs are needed no more: the next ones arrive while the state is updated.
+    if (i + 1 == op.getNumOutputs())
+      yielded = loadInputs(row, next, /*predicated=*/false);
+  };
+  FailureOr<SmallVector<Value>> after = emitter.emit(states, store);
+  if (failed(after))
+    return failure();
+  row.ifKept(token, [&](Value slot) { storeStates(*after, slot); });
+  yielded.insert(yielded.begin(), after->begin(), after->end());
+  scf::YieldOp::create(builder, loc, yielded);
   return success();
 }
 
-void RecurrentKernel::emitNullRow() {
-  auto loop = scf::ForOp::create(builder, loc, index(0), toIndex(argument(where.tokens)), index(1));
+LogicalResult RecurrentKernel::emitTokens(Row &row, const IRMapping &params,
+                                          ValueRange firstInputs) {
+  SmallVector<Value> carried = loadStates(row);
+  llvm::append_range(carried, firstInputs);
+  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, index(1), carried);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    if (failed(emitToken(row, params, loop)))
+      return failure();
+  }
+  // While the state is on its way out the next grid may come in. Earlier, its blocks would be in
+  // the way of this one's.
+  if (types.startsEarly)
+    tile::GridReleaseOp::create(builder, loc);
+  Value keepsLast = arith::XOrIOp::create(builder, loc, row.keepsAll(),
+                                          arith::ConstantIntOp::create(builder, loc, 1, 1));
+  auto last = scf::IfOp::create(builder, loc, keepsLast, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(last.thenBlock());
+  storeStates(loop.getResults().take_front(where.stateOut.size()), row.destination());
+  return success();
+}
+
+void RecurrentKernel::emitNullRow(const Row &row) {
+  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, index(1));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
-  Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
-  for (unsigned i = 0; i < op.getNumOutputs(); ++i) {
-    Type type = layouts.place(op.getOutputType(i), builder.getF32Type());
-    Value value =
-        isa<RankedTensorType>(type) ? tile::SplatOp::create(builder, loc, type, zero) : zero;
-    storeOutput(i, loop.getInductionVar(), value);
-  }
+  for (unsigned i = 0; i < op.getNumOutputs(); ++i)
+    storeOutput(i, row, loop.getInductionVar(),
+                zeroOf(layouts.place(op.getOutputType(i), builder.getF32Type())));
+}
+
+void RecurrentKernel::emitRow() {
+  Row numbers(builder, loc, kernel, where, row);
+  IRMapping params = loadParams();
+  SmallVector<Value> inputs = loadInputs(numbers, numbers.first, /*predicated=*/true);
+  auto branch = scf::IfOp::create(builder, loc, numbers.isActive(), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  result = emitTokens(numbers, params, inputs);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  emitNullRow(numbers);
 }
 
 /// The kernel's own arguments come last; a caller finds arguments by name.
@@ -271,10 +391,11 @@ LogicalResult RecurrentKernel::emit() {
   if (failed(checkNames(op, arguments.getAttributes(), where)))
     return failure();
   int64_t tiles = plan.tiles(types.valueDim);
+  Attribute rows[] = {arguments.symbol("N"), arguments.number(kRowsPerLayer)};
   auto grid = builder.getArrayAttr(
       {tiles == 1 ? arguments.symbol("HV")
                   : arguments.expression("mul", {arguments.symbol("HV"), arguments.number(tiles)}),
-       arguments.symbol("B"), arguments.number(1)});
+       arguments.expression("min", rows), arguments.expression("ceildiv", rows)});
   kernel = tile::KernelOp::create(builder, loc, (op.getSymName() + "_decode").str(),
                                   builder.getFunctionType(arguments.getTypes(), {}),
                                   plan.warps * 32, grid, plan.minBlocks, /*max_registers=*/0,
@@ -287,26 +408,20 @@ LogicalResult RecurrentKernel::emit() {
   for (Type type : arguments.getTypes())
     entry->addArgument(type, loc);
   builder.setInsertionPointToStart(entry);
+  if (types.startsEarly)
+    tile::GridWaitOp::create(builder, loc);
   emitPlacement();
-  auto slot = [&](unsigned i) { return tile::SlotOp::create(builder, loc, argument(i), row); };
-  Value source = slot(where.sourceSlots), destination = slot(where.destinationSlots);
-  keyHead = valueHead;
-  if (where.headRatio) {
-    // Done while the slots are on their way. In 32 bits: a wide division would be a branch.
-    Value head = arith::IndexCastOp::create(builder, loc, builder.getI32Type(), valueHead);
-    head = arith::DivUIOp::create(builder, loc, head, argument(*where.headRatio));
-    keyHead = arith::IndexCastUIOp::create(builder, loc, builder.getIndexType(), head);
-  }
-  auto branch =
-      scf::IfOp::create(builder, loc, emitActive(source, destination), /*withElseRegion=*/true);
+  Value inBatch = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::slt, row,
+      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), argument(where.rows)));
+  auto branch = scf::IfOp::create(builder, loc, inBatch, /*withElseRegion=*/false);
   tile::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(branch.thenBlock());
-  if (failed(emitTokens(source, destination))) {
+  emitRow();
+  if (failed(result)) {
     kernel.erase();
     return failure();
   }
-  builder.setInsertionPointToStart(branch.elseBlock());
-  emitNullRow();
   op.erase();
   return success();
 }
@@ -326,16 +441,42 @@ FailureOr<Type> parseFloatType(Operation *at, StringRef option, StringRef name) 
 struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
   using ScheduleRecurrentBase::ScheduleRecurrentBase;
 
-  LogicalResult schedule(linattn::OperatorOp op) {
+  FailureOr<KernelTypes> parseTypes(linattn::OperatorOp op) {
     FailureOr<Type> state = parseFloatType(op, "state-type", stateType),
                     io = parseFloatType(op, "io-type", ioType);
     if (failed(state) || failed(io))
       return failure();
     if (stateLayout != "kv" && stateLayout != "vk")
       return op.emitError() << "state-layout: expected kv or vk, got '" << stateLayout << "'";
-    KernelTypes types{keyDim, valueDim,
-                      stateLayout == "kv" ? schedule::StateLayout::KV : schedule::StateLayout::VK,
-                      *state, *io};
+    if (indexType != "i32" && indexType != "i64")
+      return op.emitError() << "index-type: expected i32 or i64, got '" << indexType << "'";
+    KernelTypes types;
+    types.keyDim = keyDim;
+    types.valueDim = valueDim;
+    types.layout = stateLayout == "kv" ? schedule::StateLayout::KV : schedule::StateLayout::VK;
+    types.state = *state;
+    types.io = *io;
+    types.index = IntegerType::get(&getContext(), indexType == "i32" ? 32 : 64);
+    types.startsEarly = startsEarly;
+    for (StringRef given : argumentTypes) {
+      auto [name, text] = given.split('=');
+      SmallVector<StringRef> names = typedArguments(op);
+      if (!llvm::is_contained(names, name))
+        return op.emitError() << "types: expected NAME=TYPE with a name among "
+                              << llvm::join(names, ", ") << ", got '" << given << "'";
+      FailureOr<Type> type = parseFloatType(op, "types, " + name.str(), text);
+      if (failed(type))
+        return failure();
+      types.given.push_back({name.str(), *type});
+    }
+    return types;
+  }
+
+  LogicalResult schedule(linattn::OperatorOp op) {
+    FailureOr<KernelTypes> parsed = parseTypes(op);
+    if (failed(parsed))
+      return failure();
+    const KernelTypes &types = *parsed;
     dl::schedule::RecurrentProblem problem;
     problem.keyDim = keyDim;
     problem.valueDim = valueDim;

@@ -136,7 +136,8 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](scf::IfOp branch) { return lowerIf(branch); })
       .Case([&](LoadOp load) { return lowerLoad(load); })
       .Case([&](StoreOp store) { return lowerStore(store); })
-      .Case([&](SlotOp slot) { return lowerSlot(slot); })
+      .Case([&](IsPresentOp present) { return lowerIsPresent(present); })
+      .Case<GridWaitOp, GridReleaseOp>([](auto) { return success(); }) // one grid after another
       .Case([&](AllocOp alloc) { return lowerAlloc(alloc); })
       .Case([&](LocalStoreOp store) { return lowerLocalStore(store); })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load); })

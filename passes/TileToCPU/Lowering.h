@@ -114,7 +114,7 @@ private:
   mlir::LogicalResult lowerLoad(LoadOp op);
   mlir::LogicalResult lowerStore(StoreOp op);
   void lowerScalarAccess(mlir::Operation *op);
-  mlir::LogicalResult lowerSlot(SlotOp op);
+  mlir::LogicalResult lowerIsPresent(IsPresentOp op);
   mlir::LogicalResult lowerAlloc(AllocOp op);
   mlir::LogicalResult lowerLocalStore(LocalStoreOp op);
   mlir::LogicalResult lowerLocalLoad(LocalLoadOp op);

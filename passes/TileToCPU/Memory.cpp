@@ -102,16 +102,11 @@ void LaneLowering::lowerScalarAccess(Operation *op) {
   host->store(scalars.lookup(store.getValueToStore()), pointer);
 }
 
-LogicalResult LaneLowering::lowerSlot(SlotOp op) {
-  const View &view = views.find(op.getSlots())->second;
+LogicalResult LaneLowering::lowerIsPresent(IsPresentOp op) {
+  const View &view = views.find(op.getMemory())->second;
   Value null = LLVM::ZeroOp::create(*host, host->loc, view.pointer.getType());
-  Value present =
-      LLVM::ICmpOp::create(*host, host->loc, LLVM::ICmpPredicate::ne, view.pointer, null);
-  Value row = host->toI64(scalars.lookup(op.getRow()));
-  auto entry = [&] {
-    return host->toI64(host->load(elementPointer(view, {op.getRow()}), view.type.getElementType()));
-  };
-  scalars.map(op.getSlot(), host->select(present, entry, row));
+  scalars.map(op.getPresent(),
+              LLVM::ICmpOp::create(*host, host->loc, LLVM::ICmpPredicate::ne, view.pointer, null));
   return success();
 }
 

@@ -168,6 +168,8 @@ void KernelLowering::finishExchange(bool inWarp) {
 /// Every argument is read from the parameter struct once, at the start.
 void KernelLowering::emitArguments(Value parameters) {
   ParameterLayout layout = getParameterLayout(kernel.getArgumentTypes());
+  // What the grid before this one may still write is not constant.
+  bool startsEarly = !kernel.getBody().getOps<GridWaitOp>().empty();
   auto field = [&](int64_t offset, Type type) -> Value {
     return LLVM::LoadOp::create(builder, loc, type, gep(parameters, offset),
                                 type.isIntOrFloat() ? type.getIntOrFloatBitWidth() / 8 : 8);
@@ -183,7 +185,8 @@ void KernelLowering::emitArguments(Value parameters) {
     auto access = kernel.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.access");
     auto role = kernel.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.role");
     // State pools may be read and written through different arguments.
-    view.readOnly = access && access == "r" && role && role != "state_in";
+    view.readOnly =
+        access && access == "r" && role && (startsEarly ? role == "param" : role != "state_in");
     view.pointer = field(slot.offset, LLVM::LLVMPointerType::get(builder.getContext(), 1));
     SmallVector<int64_t> strides;
     int64_t offset;
@@ -305,6 +308,8 @@ LogicalResult KernelLowering::lowerFor(scf::ForOp loop) {
 }
 
 LogicalResult KernelLowering::lowerIf(scf::IfOp branch) {
+  if (onlyLoads(branch))
+    return lowerGuardedLoads(branch);
   SmallVector<Type> types;
   for (Type type : branch.getResultTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -369,11 +374,25 @@ LogicalResult KernelLowering::lower(Operation *op) {
         scalars.map(id.getResult(), toI64(value));
         return success();
       })
-      .Case([&](LoadOp load) { return lowerLoad(load); })
+      .Case([&](LoadOp load) {
+        registers[load.getResult()] = loadTile(load);
+        return success();
+      })
       .Case([&](StoreOp store) { return lowerStore(store); })
-      .Case([&](memref::LoadOp load) { return lowerScalarLoad(load), success(); })
+      .Case([&](memref::LoadOp load) {
+        scalars.map(load.getResult(), loadScalar(load));
+        return success();
+      })
       .Case([&](memref::StoreOp store) { return lowerScalarStore(store), success(); })
-      .Case([&](SlotOp slot) { return lowerSlot(slot), success(); })
+      .Case([&](IsPresentOp present) { return lowerIsPresent(present), success(); })
+      .Case([&](GridWaitOp) {
+        NVVM::GriddepcontrolOp::create(builder, loc, NVVM::GridDepActionKind::wait);
+        return success();
+      })
+      .Case([&](GridReleaseOp) {
+        NVVM::GriddepcontrolOp::create(builder, loc, NVVM::GridDepActionKind::launch_dependents);
+        return success();
+      })
       .Case([&](SplatOp splat) {
         int64_t count = llvm::cantFail(getLayout(splat.getResult().getType())).numRegisters;
         registers[splat.getResult()] = Registers(count, scalar(splat.getScalar()));

@@ -59,19 +59,29 @@ private:
   }
 
   // Memory.cpp
-  mlir::LogicalResult lowerLoad(LoadOp op);
+  /// The registers of a load; under a condition, `otherwise` where it does not hold.
+  Registers loadTile(LoadOp op, mlir::Value condition = {}, mlir::ValueRange otherwise = {});
+  mlir::Value loadScalar(mlir::memref::LoadOp op, mlir::Value condition = {},
+                         mlir::Value otherwise = {});
   mlir::LogicalResult lowerStore(StoreOp op);
-  void lowerScalarLoad(mlir::memref::LoadOp op);
   void lowerScalarStore(mlir::memref::StoreOp op);
-  void lowerSlot(SlotOp op);
+  void lowerIsPresent(IsPresentOp op);
   void lowerLocalStore(LocalStoreOp op);
   void lowerLocalLoad(LocalLoadOp op);
+  mlir::Value distanceOf(mlir::Value index, mlir::Value stride);
   mlir::Value elementOffset(const View &view, mlir::ValueRange indices);
   struct Access;
   Access makeAccess(mlir::Value memory, mlir::ValueRange indices, llvm::ArrayRef<int64_t> axes,
                     std::optional<llvm::ArrayRef<bool>> inBounds, mlir::RankedTensorType tensor);
   mlir::Value addressOf(const Access &access, int64_t reg);
   mlir::Value maskOf(const Access &access, int64_t reg);
+
+  // Guarded.cpp
+  /// Whether a branch is to be predicated and does nothing but load, or have other values.
+  bool onlyLoads(mlir::scf::IfOp branch);
+  mlir::LogicalResult lowerGuardedLoads(mlir::scf::IfOp branch);
+  Registers loadIf(mlir::Value condition, mlir::Value pointer, mlir::ValueRange otherwise,
+                   bool invariant);
 
   // Compute.cpp
   mlir::LogicalResult lowerElementwise(mlir::Operation *op);
@@ -134,6 +144,7 @@ private:
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, int64_t> sharedBuffers;
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> digits;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> distances; ///< index * stride
   int64_t sharedBytes = 0;
   /// What the code emitted so far contains, to see what a loop body does: barriers on every way
   /// through it, exchanges on any.
@@ -143,6 +154,9 @@ private:
     bool blockReads = false, warpReads = false;
   } emitted;
 };
+
+/// {$first, $first+1, ...} in inline assembly.
+std::string operandList(size_t first, size_t count);
 
 /// The external zero-size global that stands for dynamic shared memory.
 constexpr llvm::StringLiteral kSharedSymbol = "dl_shared";

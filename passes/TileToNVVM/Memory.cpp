@@ -31,10 +31,25 @@ struct KernelLowering::Access {
   SmallVector<Limit> limits; ///< per tensor axis
 };
 
+/// Computed where the index is: by the time that the last index is known, often a slot from memory,
+/// the rest of the address is ready.
+Value KernelLowering::distanceOf(Value index, Value stride) {
+  Value &known = distances[{index, stride}];
+  if (known)
+    return known;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(index);
+  return known = arith::MulIOp::create(builder, loc, index, stride);
+}
+
+/// The sum of what is known early comes first.
 Value KernelLowering::elementOffset(const View &view, ValueRange indices) {
   Value offset;
-  for (auto [position, stride] : llvm::zip(indices, view.strides)) {
-    Value term = arith::MulIOp::create(builder, loc, scalar(position), stride);
+  for (auto [position, stride] : llvm::reverse(llvm::zip(indices, view.strides))) {
+    Value index = scalar(position);
+    Value term = getConstantIntValue(index) || getConstantIntValue(stride)
+                     ? arith::MulIOp::create(builder, loc, index, stride).getResult()
+                     : distanceOf(index, stride);
     offset = offset ? arith::AddIOp::create(builder, loc, offset, term) : term;
   }
   return offset ? offset : i64(0);
@@ -113,15 +128,25 @@ Value KernelLowering::maskOf(const Access &access, int64_t reg) {
   return mask;
 }
 
-LogicalResult KernelLowering::lowerLoad(LoadOp op) {
+KernelLowering::Registers KernelLowering::loadTile(LoadOp op, Value condition,
+                                                   ValueRange otherwise) {
   RankedTensorType tensor = op.getResult().getType();
   Type element = tensor.getElementType();
   Access access =
       makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
   bool invariant = views.find(op.getMemory())->second.readOnly;
+  Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
   Registers result;
   for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width) {
     Value mask = maskOf(access, reg);
+    if (condition) {
+      Registers values(otherwise.slice(reg, access.width));
+      for (Value &value : values) // beyond the edge lie zeros
+        value = mask ? builder.createOrFold<arith::SelectOp>(loc, condition, zero, value) : value;
+      llvm::append_range(result,
+                         loadIf(both(condition, mask), addressOf(access, reg), values, invariant));
+      continue;
+    }
     if (!mask) {
       llvm::append_range(result,
                          loadVector(addressOf(access, reg), element, access.width, invariant));
@@ -134,12 +159,10 @@ LogicalResult KernelLowering::lowerLoad(LoadOp op) {
     scf::YieldOp::create(builder, loc,
                          loadVector(addressOf(access, reg), element, access.width, invariant));
     builder.setInsertionPointToStart(branch.elseBlock());
-    Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
     scf::YieldOp::create(builder, loc, SmallVector<Value>(access.width, zero));
     llvm::append_range(result, branch.getResults());
   }
-  registers[op.getResult()] = std::move(result);
-  return success();
+  return result;
 }
 
 LogicalResult KernelLowering::lowerStore(StoreOp op) {
@@ -156,13 +179,14 @@ LogicalResult KernelLowering::lowerStore(StoreOp op) {
   return success();
 }
 
-void KernelLowering::lowerScalarLoad(memref::LoadOp op) {
+Value KernelLowering::loadScalar(memref::LoadOp op, Value condition, Value otherwise) {
   const View &view = views.find(op.getMemRef())->second;
   Type element = view.type.getElementType();
   Value bytes = arith::MulIOp::create(builder, loc, elementOffset(view, op.getIndices()),
                                       i64(element.getIntOrFloatBitWidth() / 8));
-  scalars.map(op.getResult(),
-              loadVector(gep(view.pointer, bytes), element, 1, view.readOnly).front());
+  Value pointer = gep(view.pointer, bytes);
+  return condition ? loadIf(condition, pointer, otherwise, view.readOnly).front()
+                   : loadVector(pointer, element, 1, view.readOnly).front();
 }
 
 void KernelLowering::lowerScalarStore(memref::StoreOp op) {
@@ -173,26 +197,11 @@ void KernelLowering::lowerScalarStore(memref::StoreOp op) {
   ifTrue(first, [&] { storeVector(gep(view.pointer, bytes), scalar(op.getValueToStore())); });
 }
 
-void KernelLowering::lowerSlot(SlotOp op) {
-  const View &view = views.find(op.getSlots())->second;
-  Type element = view.type.getElementType(), i64Type = builder.getI64Type();
-  Value absent = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, view.pointer,
-                                      LLVM::ZeroOp::create(builder, loc, view.pointer.getType()));
-  auto branch =
-      scf::IfOp::create(builder, loc, TypeRange(i64Type), absent, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(builder, loc, toI64(scalar(op.getRow())));
-    builder.setInsertionPointToStart(branch.elseBlock());
-    Value bytes = arith::MulIOp::create(builder, loc, elementOffset(view, op.getRow()),
-                                        i64(element.getIntOrFloatBitWidth() / 8));
-    Value slot = loadVector(gep(view.pointer, bytes), element, 1, view.readOnly).front();
-    if (!element.isInteger(64))
-      slot = arith::ExtSIOp::create(builder, loc, i64Type, slot);
-    scf::YieldOp::create(builder, loc, slot);
-  }
-  scalars.map(op.getSlot(), branch.getResult(0));
+void KernelLowering::lowerIsPresent(IsPresentOp op) {
+  const View &view = views.find(op.getMemory())->second;
+  scalars.map(op.getPresent(),
+              LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, view.pointer,
+                                   LLVM::ZeroOp::create(builder, loc, view.pointer.getType())));
 }
 
 //===----------------------------------------------------------------------===//

@@ -146,7 +146,11 @@ void KernelLowering::emitMmaSync(Product &product) {
 KernelLowering::Registers KernelLowering::inlineAssembly(StringRef text, ValueRange tied,
                                                          ValueRange inputs) {
   auto letter = [](Value value) {
-    return value.getType().isF32() ? "f" : value.getType().isInteger(64) ? "l" : "r";
+    Type type = value.getType();
+    return type.isF32()                                             ? "f"
+           : type.isInteger(16)                                     ? "h"
+           : type.isInteger(64) || isa<LLVM::LLVMPointerType>(type) ? "l"
+                                                                    : "r";
   };
   std::string constraints;
   llvm::raw_string_ostream os(constraints);
@@ -159,17 +163,20 @@ KernelLowering::Registers KernelLowering::inlineAssembly(StringRef text, ValueRa
   os << "~{memory}";
   SmallVector<Value> operands(tied);
   llvm::append_range(operands, inputs);
-  auto type =
-      LLVM::LLVMStructType::getLiteral(builder.getContext(), SmallVector<Type>(tied.getTypes()));
+  Type type = tied.front().getType();
+  if (tied.size() > 1)
+    type =
+        LLVM::LLVMStructType::getLiteral(builder.getContext(), SmallVector<Type>(tied.getTypes()));
   auto assembly = LLVM::InlineAsmOp::create(
       builder, loc, type, operands, text, constraints, /*has_side_effects=*/true,
       /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
       LLVM::AsmDialectAttr::get(builder.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
+  if (tied.size() == 1)
+    return {assembly.getRes()};
   return unpackStruct(assembly.getRes());
 }
 
-/// {$first, $first+1, ...}
-static std::string operandList(size_t first, size_t count) {
+std::string dl::tile::operandList(size_t first, size_t count) {
   std::string list = "{";
   for (size_t i = first; i < first + count; ++i)
     list += (i == first ? "$" : ", $") + std::to_string(i);

@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,8 @@ struct Operator {
   enum Kind { GDN, KDA, RWKV6 };
   std::string package; ///< stem of the file's name
   Kind kind;
-  dlk_dtype io = DLK_BF16;
+  dlk_dtype io = DLK_BF16, state = DLK_F32;
+  std::map<std::string, dlk_dtype> types = {}; ///< of single arguments, before `io`
   Gate gate = Gate::Softplus;
   double lowerBound = -5;
   bool normalize = true;
@@ -56,7 +58,14 @@ struct Operator {
 std::vector<Operator> shippedOperators();
 /// The packages with other options, one for each.
 std::vector<Operator> variants();
+/// The packages with other types of states, of single arguments or of slot numbers.
+std::vector<Operator> typeVariants();
 Operator operatorOf(const std::string &package);
+
+/// Tokens first .. end - 1 of an entry of the batch.
+struct Span {
+  int64_t entry, first, end;
+};
 
 struct Problem {
   Operator op;
@@ -64,13 +73,30 @@ struct Problem {
   std::string layout;
   std::map<std::string, Tensor> tensors;      ///< inputs [B, T, heads...] and params [heads...]
   Tensor pool;                                ///< [slots, HV, K, V], whatever the layout in memory
-  std::vector<int32_t> sources, destinations; ///< empty: row = slot
+  std::vector<int64_t> starts;                ///< cu_seqlens; empty: row = entry of the batch
+  std::vector<int64_t> sources, destinations; ///< [rows, width]; empty: slot = row
+  std::vector<int64_t> accepted, hasState;    ///< [rows]; empty: all 1
   int32_t firstSlot = 0;
   std::optional<double> scale;
 
-  bool isNull(int64_t row) const { return source(row) < firstSlot || destination(row) < firstSlot; }
-  int64_t source(int64_t row) const { return sources.empty() ? row : sources[row]; }
+  int64_t rows() const { return starts.empty() ? n.B : int64_t(starts.size()) - 1; }
+  Span span(int64_t row) const {
+    return starts.empty() ? Span{row, 0, n.T} : Span{0, starts[row], starts[row + 1]};
+  }
+  int64_t width(const std::vector<int64_t> &slots) const {
+    return slots.empty() || rows() == 0 ? 1 : int64_t(slots.size()) / rows();
+  }
+  int64_t source(int64_t row) const;
+  /// The slot of the state after the row's token t (counted from its first), -1 if it is not kept.
+  int64_t kept(int64_t row, int64_t t) const;
+  /// The slot of the state after the last token, where only that one is kept.
   int64_t destination(int64_t row) const { return destinations.empty() ? row : destinations[row]; }
+  bool keepsAll() const { return width(destinations) > 1; }
+  bool isSlot(int64_t slot) const { return slot >= firstSlot && slot < pool.shape()[0]; }
+  bool isNull(int64_t row) const {
+    return !isSlot(source(row)) || (!keepsAll() && !isSlot(destination(row)));
+  }
+  std::set<int64_t> writtenSlots() const;
   dlk_dtype dtypeOf(const std::string &name) const;
   Tensor &gate() { return tensors.at(op.gateName()); }
   Tensor &strength() { return tensors.at(op.betaName()); }
@@ -79,7 +105,7 @@ struct Problem {
 /// Random numbers as they come from a layer; `slots` defaults to B.
 Problem makeProblem(const Operator &op, Sizes n, const std::string &layout, uint64_t seed = 1,
                     int64_t slots = 0);
-/// Only row `row` of the problem, on a pool of its own slot.
+/// Only row `row` of the problem, alone in its batch, on a pool that holds its state.
 Problem rowOf(const Problem &problem, int64_t row);
 /// Only tokens [from, from + count).
 Problem tokensOf(const Problem &problem, int64_t from, int64_t count);

@@ -47,7 +47,7 @@ TEST(DecodeBits, ARowAloneOrInABatchR075) {
     for (int64_t B : {2, 16}) {
       Problem batch = makeProblem(op, {B, 2, 2, 4, 64, 64}, layout);
       for (int64_t row = 0; row < B; ++row) { // in any order of slots
-        batch.sources.push_back(int32_t((row * 7 + 3) % B));
+        batch.sources.push_back((row * 7 + 3) % B);
         batch.destinations = batch.sources;
       }
       const Outcome all = launch(batch);

@@ -120,18 +120,26 @@ static void fill(const Problem &problem, Argument &argument) {
     for (int64_t i = 0; i < argument.numElements(); ++i)
       argument.set(i, value(i));
   };
+  auto putArray = [&](const std::vector<int64_t> &array) {
+    argument.isAbsent = array.empty();
+    if (!argument.isAbsent)
+      put([&](int64_t i) { return array[i]; });
+  };
   switch (argument.info.role) {
   case DLK_ROLE_STATE_IN:
     return put([&](int64_t i) { return problem.pool.values()[poolIndex(problem, i)]; });
   case DLK_ROLE_STATE_OUT: // what is written is found by what was there before
     return put([&](int64_t i) { return problem.pool.values()[poolIndex(problem, i)]; });
   case DLK_ROLE_SLOTS_IN:
-  case DLK_ROLE_SLOTS_OUT: {
-    const auto &slots =
-        argument.info.role == DLK_ROLE_SLOTS_IN ? problem.sources : problem.destinations;
-    argument.isAbsent = slots.empty();
-    return argument.isAbsent ? void() : put([&](int64_t i) { return slots[i]; });
-  }
+    return putArray(problem.sources);
+  case DLK_ROLE_SLOTS_OUT:
+    return putArray(problem.destinations);
+  case DLK_ROLE_ROW_STARTS:
+    return putArray(problem.starts);
+  case DLK_ROLE_ROW_FLAGS:
+    return putArray(problem.hasState);
+  case DLK_ROLE_ACCEPTED:
+    return putArray(problem.accepted);
   case DLK_ROLE_INPUT:
   case DLK_ROLE_PARAM: {
     auto tensor = problem.tensors.find(name);
@@ -148,11 +156,15 @@ static void fill(const Problem &problem, Argument &argument) {
 static std::vector<Argument> makeArguments(const Problem &problem, const dlk_kernel *kernel,
                                            const LaunchOptions &options) {
   const Sizes &n = problem.n;
-  const dlk_size sizes[] = {{"B", std::max<int64_t>(n.B, 1)},
+  const dlk_size sizes[] = {{"B", n.B},
                             {"T", n.T},
                             {"HQ", n.HQ},
                             {"HV", n.HV},
-                            {"slots", problem.pool.shape()[0]}};
+                            {"N", problem.rows()},
+                            {"pool_in", problem.pool.shape()[0]},
+                            {"pool_out", problem.pool.shape()[0]},
+                            {"src_width", problem.width(problem.sources)},
+                            {"dst_width", problem.width(problem.destinations)}};
   dlk_kernel_info info;
   EXPECT_EQ(dlk_kernel_get_info(kernel, &info), DLK_OK);
   std::vector<Argument> arguments(info.num_args);
@@ -161,10 +173,8 @@ static std::vector<Argument> makeArguments(const Problem &problem, const dlk_ker
     Argument &argument = arguments[i];
     int64_t shape[DLK_MAX_RANK];
     EXPECT_EQ(dlk_kernel_get_arg(kernel, i, &argument.info), DLK_OK) << dlk_last_error();
-    EXPECT_EQ(dlk_arg_shape(kernel, i, sizes, 5, shape), DLK_OK) << dlk_last_error();
+    EXPECT_EQ(dlk_arg_shape(kernel, i, sizes, 9, shape), DLK_OK) << dlk_last_error();
     argument.shape.assign(shape, shape + argument.info.rank);
-    if (n.B == 0 && std::string(argument.info.shape[0]) == "B")
-      argument.shape[0] = 0;
     place(argument, options.padding);
     if (options.inPlace && argument.info.role == DLK_ROLE_STATE_OUT) {
       const Argument &in = find(arguments, argument.info.name);
@@ -204,13 +214,13 @@ static void runKernel(const Problem &problem, const dlk_kernel *kernel,
   dlk_plan_release(plan);
 }
 
-/// The slots that the kernel may write.
-static std::set<int64_t> writableSlots(const Problem &problem) {
-  std::set<int64_t> slots;
-  for (int64_t b = 0; b < problem.n.B; ++b)
-    if (!problem.isNull(b))
-      slots.insert(problem.destination(b));
-  return slots;
+/// Which tokens of the batch belong to a row.
+static std::set<int64_t> tokensOfRows(const Problem &problem) {
+  std::set<int64_t> tokens;
+  for (int64_t row = 0; row < problem.rows(); ++row)
+    for (int64_t t = problem.span(row).first; t < problem.span(row).end; ++t)
+      tokens.insert(problem.span(row).entry * problem.n.T + t);
+  return tokens;
 }
 
 /// Takes the results out of `bytes`, and puts back what was there before: what then differs was
@@ -219,16 +229,18 @@ static void takeResults(const Problem &problem, const Argument &argument,
                         std::vector<unsigned char> &bytes, Outcome &outcome) {
   const bool isState = argument.info.role == DLK_ROLE_STATE_OUT;
   const size_t size = dlk_dtype_bytes(argument.info.dtype);
-  const int64_t slot = problem.n.HV * problem.n.K * problem.n.V;
-  const std::set<int64_t> writable = writableSlots(problem);
+  const Sizes &n = problem.n;
+  const int64_t part = n.HV * n.V * (isState ? n.K : 1); // a slot, or a token
+  const std::set<int64_t> written = isState ? problem.writtenSlots() : tokensOfRows(problem);
   for (int64_t i = 0; i < argument.numElements(); ++i) {
     const size_t at = argument.place(i);
-    double value = run::decode(argument.info.dtype, &bytes[at]);
+    const double value = run::decode(argument.info.dtype, &bytes[at]);
+    const bool isWritten = written.count(i / part);
     if (isState)
       outcome.pool.values()[poolIndex(problem, i)] = value;
     else
-      outcome.o.values()[i] = value;
-    if (!isState || writable.count(i / slot))
+      outcome.o.values()[i] = isWritten ? value : 0;
+    if (isWritten)
       std::copy_n(&argument.memory->image[at], size, &bytes[at]);
   }
 }

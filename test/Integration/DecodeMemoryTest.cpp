@@ -164,6 +164,18 @@ TEST(DecodeMemory, EveryArgumentShiftedR047) {
     dlk_kernel_info info;
     ASSERT_EQ(dlk_kernel_get_info(kernelOf(problem), &info), DLK_OK);
     Problem named = problem;
+    named.n.B = 1; // in a row, so that every array is given
+    named.n.T = 6;
+    for (auto &[name, tensor] : named.tensors)
+      if (tensor.shape().size() > 2) {
+        Shape shape = tensor.shape();
+        shape[0] = 1, shape[1] = 6;
+        Tensor row(shape);
+        row.values() = tensor.values();
+        tensor = row;
+      }
+    named.starts = {0, 2, 4, 6};
+    named.hasState = named.accepted = {1, 1, 1};
     named.sources = named.destinations = {2, 0, 1};
     for (int32_t i = 0; i < info.num_args; ++i)
       for (uint64_t shift : {2, 4, 8}) {
@@ -202,7 +214,7 @@ TEST(DecodeMemory, EveryDimensionOffByOneR048) {
       if (arg.nullable)
         continue;
       for (int32_t d = 0; d < arg.rank; ++d) {
-        if (std::string(arg.shape[d]) == "slots")
+        if (std::string(arg.shape[d]).rfind("pool_", 0) == 0) // of any size
           continue;
         SCOPED_TRACE(std::string(arg.name) + " dimension " + std::to_string(d));
         LaunchOptions options;

@@ -22,7 +22,6 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,9 +120,12 @@ static Result evaluate(const dag::Operator &op, const Case &test) {
   gather(op.params, test, batch.params, used);
   EXPECT_EQ(used, test.tensors.size() + test.scalars.size()) << "arguments the package lacks";
   batch.states = {test.S.values()};
-  batch.sources.resize(n.B);
-  std::iota(batch.sources.begin(), batch.sources.end(), 0);
-  batch.destinations = batch.sources;
+  for (int64_t b = 0; b < n.B; ++b) {
+    dag::Row row;
+    row.entry = row.source = row.destination = b;
+    row.end = n.T;
+    batch.rows.push_back(row);
+  }
   Result result{Tensor({n.B, n.T, n.HV, n.V}), Tensor({n.B, n.HV, n.K, n.V})};
   if (::testing::Test::HasFailure())
     return result;

@@ -9,7 +9,7 @@
 // The second read's key depends on the first read, so it takes a pass of its own; and the step sums along V, so no block holds
 // less than all of V, whatever else would be chosen.
 // CHECK-LABEL: tile.kernel @chained_decode(
-// CHECK-SAME:  grid = ["HV", "B", 1]
+// CHECK-SAME:  grid = ["HV", ["min", "N", 32768], ["ceildiv", "N", 32768]]
 // CHECK:       tile.load {{.*}} -> tensor<64x256xf32,
 // CHECK:       tile.dot {{.*}} -> tensor<256xf32,
 // CHECK:       tile.reduce

@@ -22,55 +22,94 @@
 // ALL-SAME:  %[[V:[a-z0-9]+]]: memref<?x?x?x128xbf16, strided<[?, ?, ?, 1]>> {tile.access = "r", tile.name = "v", tile.role = "input", tile.shape = ["B", "T", "HV", 128]}
 // ALL-SAME:  %[[G:[a-z0-9]+]]: memref<?x?x?xbf16, strided<[?, ?, ?]>> {{{.*}}tile.name = "g"{{.*}} tile.shape = ["B", "T", "HV"]}
 // ALL-SAME:  %[[O:[a-z0-9]+]]: memref<?x?x?x128xbf16, strided<[?, ?, ?, 1]>> {tile.access = "w", tile.name = "o", tile.role = "output"
-// KV-SAME:   %[[IN:[a-z0-9]+]]: memref<?x?x64x128xf32, strided<[?, ?, 128, 1]>> {tile.access = "r", tile.name = "S", tile.role = "state_in", tile.shape = ["slots", "HV", 64, 128]}
+// KV-SAME:   %[[IN:[a-z0-9]+]]: memref<?x?x64x128xf32, strided<[?, ?, 128, 1]>> {tile.access = "r", tile.name = "S", tile.role = "state_in", tile.shape = ["pool_in", "HV", 64, 128]}
 // KV-SAME:   %[[OUT:[a-z0-9]+]]: memref<?x?x64x128xf32, strided<[?, ?, 128, 1]>> {tile.access = "w", tile.name = "S", tile.role = "state_out"
-// VK-SAME:   %[[IN:[a-z0-9]+]]: memref<?x?x128x64xbf16, strided<[?, ?, 64, 1]>> {tile.access = "r", tile.name = "S", tile.role = "state_in", tile.shape = ["slots", "HV", 128, 64]}
+// VK-SAME:   %[[IN:[a-z0-9]+]]: memref<?x?x128x64xbf16, strided<[?, ?, 64, 1]>> {tile.access = "r", tile.name = "S", tile.role = "state_in", tile.shape = ["pool_in", "HV", 128, 64]}
 // VK-SAME:   %[[OUT:[a-z0-9]+]]: memref<?x?x128x64xbf16, strided<[?, ?, 64, 1]>> {tile.access = "w", tile.name = "S", tile.role = "state_out"
-// ALL-SAME:  %[[SRC:[a-z0-9]+]]: memref<?xi32, strided<[?]>> {{{.*}}tile.name = "src_slots", tile.nullable
-// ALL-SAME:  %[[DST:[a-z0-9]+]]: memref<?xi32, strided<[?]>> {{{.*}}tile.name = "dst_slots", tile.nullable
+// ALL-SAME:  %[[SRC:[a-z0-9]+]]: memref<?x?xi32, strided<[?, ?]>> {{{.*}}tile.min_rank = 1 : i64, tile.name = "src_slots", tile.nullable, {{.*}}tile.shape = ["N", "src_width"]
+// ALL-SAME:  %[[DST:[a-z0-9]+]]: memref<?x?xi32, strided<[?, ?]>> {{{.*}}tile.name = "dst_slots", tile.nullable
+// ALL-SAME:  %[[STARTS:[a-z0-9]+]]: memref<?xi32, strided<[?]>> {{{.*}}tile.name = "cu_seqlens", tile.nullable, tile.role = "row_starts", tile.shape = {{\[\["add", "N", 1\]\]}}}
+// ALL-SAME:  %[[FLAGS:[a-z0-9]+]]: memref<?xi8, strided<[?]>> {{{.*}}tile.name = "has_initial_state", tile.nullable
+// ALL-SAME:  %[[ACCEPTED:[a-z0-9]+]]: memref<?xi32, strided<[?]>> {{{.*}}tile.name = "num_accepted_tokens", tile.nullable
 // ALL-SAME:  %[[FIRST:[a-z0-9]+]]: i32 {tile.default = 0 : i64, tile.name = "first_slot"
 // ALL-SAME:  %[[T:[a-z0-9]+]]: i32 {tile.name = "T", {{.*}}tile.value = "T"}
-// ALL-SAME:  %[[RATIO:[a-z0-9]+]]: i32 {{{.*}}tile.value = ["div", "HV", "HQ"]}
+// ALL-SAME:  %[[N:[a-z0-9]+]]: i32 {tile.name = "N"
+// ALL-SAME:  %[[POOLIN:[a-z0-9]+]]: i32 {tile.name = "pool_in"
+// ALL-SAME:  %[[POOLOUT:[a-z0-9]+]]: i32 {tile.name = "pool_out"
+// ALL-SAME:  %[[SRCWIDTH:[a-z0-9]+]]: i32 {tile.name = "src_width"
+// ALL-SAME:  %[[DSTWIDTH:[a-z0-9]+]]: i32 {tile.name = "dst_width"
+// ALL-SAME:  %[[RECIPROCAL:[a-z0-9]+]]: i64 {{{.*}}tile.value = ["ceildiv", 4294967296, ["div", "HV", "HQ"]]}
 // Blocks split heads, tiles of V and rows; never K.
-// ALL-SAME:  grid = {{\[\["mul", "HV", 2\], "B", 1\]}}
+// ALL-SAME:  grid = {{\[\["mul", "HV", 2\], \["min", "N", 32768\], \["ceildiv", "N", 32768\]\]}}
 // ALL-SAME:  tile.state_bytes = 16384
 
 // ALL-DAG:   %[[C0:.+]] = arith.constant 0 : index
 // ALL-DAG:   %[[C2:.+]] = arith.constant 2 : index
 // ALL-DAG:   %[[C64:.+]] = arith.constant 64 : index
 // ALL-DAG:   %[[X:.+]] = gpu.block_id x
-// ALL-DAG:   %[[ROW:.+]] = gpu.block_id y
+// ALL-DAG:   %[[Y:.+]] = gpu.block_id y
+// ALL-DAG:   %[[ROW:.+]] = arith.addi %{{.+}}, %[[Y]]
 // ALL-DAG:   %[[HEAD:.+]] = arith.divui %[[X]], %[[C2]]
 // ALL-DAG:   %[[TILE:.+]] = arith.remui %[[X]], %[[C2]]
 // ALL-DAG:   %[[COLUMN:.+]] = arith.muli %[[TILE]], %[[C64]]
+// The key head, by the reciprocal of the ratio.
+// ALL-DAG:   %[[R:.+]] = arith.index_cast %[[RECIPROCAL]]
+// ALL-DAG:   %[[PRODUCT:.+]] = arith.muli %[[HEAD]], %[[R]]
+// ALL-DAG:   %[[KEYHEAD:.+]] = arith.shrui %[[PRODUCT]], %{{.+}}
 
-// A row with a null slot on either side is left alone.
-// ALL:       %[[FROM:.+]] = tile.slot %[[SRC]][%[[ROW]]]
-// ALL:       %[[TO:.+]] = tile.slot %[[DST]][%[[ROW]]]
-// While the slots are on their way, the key head, by a division of 32 bits.
-// ALL:       %[[HEAD32:.+]] = arith.index_cast %[[HEAD]] : index to i32
-// ALL:       %[[KEYHEAD32:.+]] = arith.divui %[[HEAD32]], %[[RATIO]] : i32
-// ALL:       %[[KEYHEAD:.+]] = arith.index_castui %[[KEYHEAD32]]
-// ALL-DAG:   %[[LEAST:.+]] = arith.extsi %[[FIRST]]
-// ALL-DAG:   %[[READABLE:.+]] = arith.cmpi sge, %[[FROM]], %[[LEAST]]
-// ALL-DAG:   %[[WRITABLE:.+]] = arith.cmpi sge, %[[TO]], %[[LEAST]]
-// ALL:       %[[ACTIVE:.+]] = arith.andi %[[READABLE]], %[[WRITABLE]]
-// ALL:       scf.if %[[ACTIVE]] {
+// What the caller's arrays say of the row; a plain decode step has none of them.
+// ALL-DAG:   %[[PACKED:.+]] = tile.is_present %[[STARTS]]
+// ALL-DAG:   tile.is_present %[[FLAGS]]
+// ALL-DAG:   tile.is_present %[[ACCEPTED]]
+// ALL:       %[[NUMBERS:.+]]:5 = scf.if
+// ALL:         memref.load %[[STARTS]][%[[ROW]]]
+// ALL:         memref.load %[[STARTS]][%{{.+}}]
+// ALL:         memref.load %[[FLAGS]][%[[ROW]]]
+// ALL:         memref.load %[[ACCEPTED]][%[[ROW]]]
+// ALL:         arith.minsi %{{.+}}, %[[SRCWIDTH]]
+// ALL:         arith.select %[[PACKED]], %[[C0]], %[[ROW]]
+// ALL:       } else {
+// ALL:         scf.yield %[[C0]], %[[ROW]], %{{.+}}, %[[T]], %{{.+}}
+// The slots, in a way that stops nothing behind them.
+// ALL:       tile.is_present %[[SRC]]
+// ALL:       %[[FROM:.+]] = scf.if
+// ALL:         memref.load %[[SRC]][%[[ROW]], %[[NUMBERS]]#0]
+// ALL:       } {tile.predicated}
+// ALL:       tile.is_present %[[DST]]
+// ALL:       %[[TO:.+]] = scf.if
+// ALL:         memref.load %[[DST]][%[[ROW]], %[[C0]]]
+// ALL:       } {tile.predicated}
+// ALL:       arith.minsi %[[NUMBERS]]#3, %[[T]]
 
-// The first access to memory is the state's: all else is computed while it is on its way.
-// ALL-NOT:   {{tile|memref}}.load
-// KV:          %[[S0:.+]] = tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true] {{.*}} -> tensor<64x64xf32, #[[STATE]]>
-// VK:          %[[STORED:.+]] = tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true] {{.*}} -> tensor<64x64xbf16, #[[STATE]]>
-// VK:          %[[S0:.+]] = arith.extf %[[STORED]]
-// ALL:         %[[LAST:.+]] = scf.for %[[TOKEN:.+]] = %[[C0]] to {{.*}} iter_args(%[[S:.+]] = %[[S0]]) -> (tensor<64x64xf32, #[[STATE]]>) {
-// ALL:           tile.load %[[Q]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
-// ALL:           %[[QF:.+]] = arith.extf
-// ALL:           tile.load %[[K]][%[[ROW]], %[[TOKEN]], %[[KEYHEAD]], %[[C0]]]
-// ALL:           %[[KF:.+]] = arith.extf
-// ALL:           tile.load %[[V]][%[[ROW]], %[[TOKEN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[OFVALUE]]>
-// ALL:           %[[VF:.+]] = arith.extf
-// ALL:           memref.load %[[G]][%[[ROW]], %[[TOKEN]], %[[HEAD]]]
-// ALL:           %[[GF:.+]] = arith.extf
+// Nor do the inputs of the first token wait for the slot.
+// ALL-NOT:   arith.cmpi sge
+// ALL:       %[[INPUTS:.+]]:4 = scf.if
+// ALL:         tile.load %[[Q]][%[[NUMBERS]]#1, %[[BEGIN:.+]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
+// ALL:         tile.load %[[K]][%[[NUMBERS]]#1, %[[BEGIN]], %[[KEYHEAD]], %[[C0]]]
+// ALL:         tile.load %[[V]][%[[NUMBERS]]#1, %[[BEGIN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[OFVALUE]]>
+// ALL:         memref.load %[[G]][%[[NUMBERS]]#1, %[[BEGIN]], %[[HEAD]]]
+// ALL:       } {tile.predicated}
+
+// A row without a start slot, or without a place for the one state that it is to keep, is left alone.
+// ALL-DAG:   arith.cmpi sge, %[[FROM]], %[[FIRST]]
+// ALL-DAG:   arith.cmpi slt, %[[FROM]], %[[POOLIN]]
+// ALL-DAG:   arith.cmpi sge, %[[TO]], %[[FIRST]]
+// ALL-DAG:   arith.cmpi slt, %[[TO]], %[[POOLOUT]]
+// ALL-DAG:   %[[ALL:.+]] = arith.cmpi sgt, %[[DSTWIDTH]]
+// ALL:       scf.if %{{.+}} {
+
+// The state comes before all maths, which is done while it is on its way.
+// ALL:         %[[STORED:.+]] = scf.if
+// ALL:           tile.splat
+// ALL:         } else {
+// KV:            tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true] {{.*}} -> tensor<64x64xf32, #[[STATE]]>
+// VK:            tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true] {{.*}} -> tensor<64x64xbf16, #[[STATE]]>
+// VK:          arith.extf %[[STORED]]
+// ALL:         %[[LAST:.+]]:5 = scf.for %[[TOKEN:.+]] = %[[BEGIN]] to %[[END:.+]] step %{{.+}} iter_args(%[[S:.+]] = %{{.+}}, %[[Q0:.+]] = %[[INPUTS]]#0, %[[K0:.+]] = %[[INPUTS]]#1, %[[V0:.+]] = %[[INPUTS]]#2, %[[G0:.+]] = %[[INPUTS]]#3)
+// ALL:           %[[QF:.+]] = arith.extf %[[Q0]]
+// ALL:           %[[KF:.+]] = arith.extf %[[K0]]
+// ALL:           %[[VF:.+]] = arith.extf %[[V0]]
+// ALL:           %[[GF:.+]] = arith.extf %[[G0]]
 // How much of the write the output gets, q.k, is known before the state is looked at.
 // ALL:           %[[PRODUCT:.+]] = arith.mulf %[[QF]], %[[KF]]
 // ALL:           %[[QK:.+]] = tile.reduce %[[PRODUCT]] axis 0
@@ -89,35 +128,46 @@
 // ALL:           %[[QKS:.+]] = tile.splat %[[QK]]
 // ALL:           %[[OUTPUT:.+]] = math.fma %[[QKS]], %[[U]], %[[BASE]]
 // ALL:           %[[ROUNDED:.+]] = arith.truncf %[[OUTPUT]]
-// ALL:           tile.store %[[ROUNDED]], %[[O]][%[[ROW]], %[[TOKEN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true]
+// ALL:           tile.store %[[ROUNDED]], %[[O]][%[[NUMBERS]]#1, %[[TOKEN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true]
+// The next token's inputs take the place of this one's while the state is updated.
+// ALL:           %[[NEXTINPUTS:.+]]:4 = scf.if
+// ALL:             tile.load %[[Q]]
+// ALL:             memref.load %[[G]]
 // The new state, e^g S + k u^T, once.
 // ALL:           %[[EM:.+]] = tile.splat %[[E]] : f32 -> tensor<64x64xf32, #[[STATE]]>
 // ALL:           %[[DECAYED:.+]] = arith.mulf %[[S]], %[[EM]]
 // ALL:           %[[A:.+]] = tile.expand %[[KT]] axis 1
 // ALL:           %[[B:.+]] = tile.expand %[[U]] axis 0
 // ALL:           %[[NEXT:.+]] = math.fma %[[A]], %[[B]], %[[DECAYED]]
-// ALL:           scf.yield %[[NEXT]]
+// Where every state is kept, each goes to its own slot; null entries keep none.
+// ALL:           scf.if
+// ALL:             memref.load %[[DST]][%[[ROW]], %{{.+}}]
+// ALL:             scf.if
+// ALL:               tile.store {{.*}}, %[[OUT]]
+// ALL:           scf.yield %[[NEXT]], %[[NEXTINPUTS]]#0
 // ALL:         }
-// The state is rounded once, after the last token.
-// VK:          %[[STATEOUT:.+]] = arith.truncf %[[LAST]]
-// KV:          tile.store %[[LAST]], %[[OUT]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true]
-// VK:          tile.store %[[STATEOUT]], %[[OUT]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true]
-// Null rows get zeros, read nothing and touch no state.
+// Else the last one, rounded once.
+// ALL:         scf.if
+// VK:            %[[STATEOUT:.+]] = arith.truncf %[[LAST]]#0
+// KV:            tile.store %[[LAST]]#0, %[[OUT]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true]
+// VK:            tile.store %[[STATEOUT]], %[[OUT]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true]
+// Null rows get zeros and touch no state.
 // ALL:       } else {
 // ALL-NOT:     load
-// ALL:         scf.for %[[TOKEN:.+]] = %[[C0]]
-// ALL:           tile.store %{{.+}}, %[[O]][%[[ROW]], %[[TOKEN]], %[[HEAD]], %[[COLUMN]]]
+// ALL:         scf.for %[[TOKEN:.+]] = %[[BEGIN]] to %[[END]]
+// ALL:           tile.store %{{.+}}, %[[O]][%[[NUMBERS]]#1, %[[TOKEN]], %[[HEAD]], %[[COLUMN]]]
 // ALL-NOT:     tile.store
 // ALL:       tile.return
 
 // Where tiles overhang V, every access along V is masked, no other: state in, value, output, state out, zeros.
 // MASK-LABEL: tile.kernel @delta_decode(
-// MASK-SAME:  grid = ["HV", "B", 1]
-// MASK:       tile.load {{.*}} axes [2, 3] in_bounds [true, false] : memref<?x?x64x48xf32, {{.*}} -> tensor<64x64xf32,
+// MASK-SAME:  grid = ["HV", ["min", "N", 32768]
 // MASK:       tile.load {{.*}} axes [3] in_bounds [true] : memref<?x?x?x64xbf16,
 // MASK:       tile.load {{.*}} axes [3] in_bounds [true] : memref<?x?x?x64xbf16,
 // MASK:       tile.load {{.*}} axes [3] in_bounds [false] : memref<?x?x?x48xbf16, {{.*}} -> tensor<64xbf16,
+// MASK:       tile.load {{.*}} axes [2, 3] in_bounds [true, false] : memref<?x?x64x48xf32, {{.*}} -> tensor<64x64xf32,
 // MASK:       tile.store {{.*}} axes [3] in_bounds [false]
+// MASK:       tile.store {{.*}} axes [2, 3] in_bounds [true, false]
 // MASK:       tile.store {{.*}} axes [2, 3] in_bounds [true, false]
 // MASK:       } else {
 // MASK:       tile.store {{.*}} axes [3] in_bounds [false]
@@ -152,7 +202,7 @@ linattn.operator @delta(%q: !key, %k: !key, %v: !value, %g: !per_head) state(%S:
 // rows of the state. Nothing here belongs to key heads, so there is no head ratio.
 // ALL-LABEL: tile.kernel @early_decode(
 // ALL-NOT:   head_ratio
-// ALL:       scf.for {{.*}} iter_args(%[[S:.+]] = %
+// ALL:       scf.for {{.*}} iter_args(%[[S:[a-z0-9]+]] = %
 // KV-DAG:      %[[X:.+]] = tile.convert %[[XL:.+]] :
 // KV-DAG:      tile.dot %[[X]] with %[[S]] axis 0
 // ALL:         tile.store

@@ -9,6 +9,7 @@
 #include "compiler/Schedule/Recurrent.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -42,6 +43,10 @@ List stateType("state-type", cl::CommaSeparated, cl::value_desc("f32|bf16|f16"),
 List
     ioType("io-type", cl::CommaSeparated, cl::value_desc("bf16|f16|f32"), cl::cat(category),
            cl::desc("Storage type of inputs and outputs the operator does not pin (default bf16)"));
+List indexType("index-type", cl::CommaSeparated, cl::value_desc("i32|i64"), cl::cat(category),
+               cl::desc("Type of slot numbers and token counts in device memory (default i32)"));
+List types("type", cl::CommaSeparated, cl::value_desc("NAME=bf16|f16|f32"), cl::cat(category),
+           cl::desc("Storage type of one input, output or per-head parameter, before --io-type"));
 List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
          cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
@@ -112,6 +117,21 @@ static Error parseSchedules(CompileOptions &options) {
         return unknown("--schedule", part, "a number from 0 to 1024");
     }
   }
+  return Error::success();
+}
+
+/// Names are looked at when the spec is known.
+static Error parseTypes(CompileOptions &options) {
+  StringSet<> seen;
+  for (StringRef text : types) {
+    auto [name, type] = text.split('=');
+    if (name.empty() || (type != "bf16" && type != "f16" && type != "f32"))
+      return unknown("--type", text, "NAME=bf16, NAME=f16 or NAME=f32");
+    if (!seen.insert(name).second)
+      return unknown("--type", text, "each name once");
+    options.types.push_back(text.str());
+  }
+  llvm::sort(options.types); // part of kernels' names
   return Error::success();
 }
 
@@ -213,7 +233,7 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   options.explain = explain;
   options.jobs = jobs;
   options.set.assign(set.begin(), set.end());
-  for (auto parse : {parseDims, parseSchedules, parseTargets, parseEmit, parsePaths})
+  for (auto parse : {parseDims, parseSchedules, parseTypes, parseTargets, parseEmit, parsePaths})
     if (Error error = parse(options))
       return error;
   struct Choice {
@@ -227,7 +247,8 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
        {Choice{"--kernels", kernels, "decode", {"decode"}, options.kinds},
         Choice{"--state-layout", stateLayout, "kv", {"kv", "vk"}, options.stateLayouts},
         Choice{"--state-type", stateType, "f32", {"f32", "bf16", "f16"}, options.stateTypes},
-        Choice{"--io-type", ioType, "bf16", {"bf16", "f16", "f32"}, options.ioTypes}}) {
+        Choice{"--io-type", ioType, "bf16", {"bf16", "f16", "f32"}, options.ioTypes},
+        Choice{"--index-type", indexType, "i32", {"i32", "i64"}, options.indexTypes}}) {
     Expected<std::vector<std::string>> values = choose(c.argument, c.given, c.fallback, c.allowed);
     if (!values)
       return values.takeError();
@@ -264,9 +285,10 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
     return list.empty() ? std::string("none") : join(list, ", ");
   };
   if (spec.operators.empty() && !spec.kernels.empty()) { // hand-written kernels, all of them
-    if (!options.set.empty())
-      return unknown("--set", options.set.front(),
-                     "no options: " + spec.path + " holds tile kernels");
+    for (auto [argument, values] : {std::pair("--set", &options.set), {"--type", &options.types}})
+      if (!values->empty())
+        return unknown(argument, values->front(),
+                       "no options: " + spec.path + " holds tile kernels");
     request.kind = "tile";
     request.schedule = "none";
     request.keyDim = request.valueDim = 1;
@@ -292,8 +314,9 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
                    "an operator in " + spec.path + " (" + names(spec.operators) + ")");
   }
   request.set = options.set;
+  request.types = options.types;
   if (Error error = package::checkSettings(spec, request))
-    return createStringError("--set: " + toString(std::move(error)));
+    return error;
   if (Error error = checkSchedule(options))
     return error;
   for (const std::string &kind : options.kinds)
@@ -301,15 +324,17 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
       for (const std::string &layout : options.stateLayouts)
         for (const std::string &state : options.stateTypes)
           for (const std::string &io : options.ioTypes)
-            for (const target::Target *row : options.targets) {
-              request.kind = kind;
-              request.keyDim = key;
-              request.valueDim = value;
-              request.stateLayout = layout;
-              request.stateType = state;
-              request.ioType = io;
-              request.target = row;
-              requests.push_back(request);
-            }
+            for (const std::string &index : options.indexTypes)
+              for (const target::Target *row : options.targets) {
+                request.kind = kind;
+                request.keyDim = key;
+                request.valueDim = value;
+                request.stateLayout = layout;
+                request.stateType = state;
+                request.ioType = io;
+                request.indexType = index;
+                request.target = row;
+                requests.push_back(request);
+              }
   return requests;
 }

@@ -21,10 +21,10 @@ struct CompileOptions {
   Emit emit = Emit::Package;
   bool json = false, explain = false;
   unsigned jobs = 0;
-  std::vector<std::string> kinds, set;
+  std::vector<std::string> kinds, set, types;
   std::vector<const target::Target *> targets;
   std::vector<std::pair<int64_t, int64_t>> dims; ///< (K, V)
-  std::vector<std::string> stateLayouts, stateTypes, ioTypes;
+  std::vector<std::string> stateLayouts, stateTypes, ioTypes, indexTypes;
   package::KernelRequest schedule; ///< only the schedule's own fields are set
 };
 

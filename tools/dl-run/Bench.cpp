@@ -60,6 +60,12 @@ static bool isState(const dlk_arg_info &arg) {
   return arg.role == DLK_ROLE_STATE_IN || arg.role == DLK_ROLE_STATE_OUT;
 }
 
+/// Arrays for what a plain decode step does not have are left out.
+static bool isOptional(const dlk_arg_info &arg) {
+  return arg.role == DLK_ROLE_ROW_STARTS || arg.role == DLK_ROLE_ROW_FLAGS ||
+         arg.role == DLK_ROLE_ACCEPTED;
+}
+
 static size_t countBytes(const dlk_arg_info &arg, const std::vector<int64_t> &shape) {
   size_t bytes = dlk_dtype_bytes(arg.dtype);
   for (int64_t size : shape)
@@ -71,12 +77,12 @@ Workload::Workload(const Session &session, const dl::reference::Operator &op,
                    const KernelEntry &kernel, const Shape &shape)
     : op(op), kernel(kernel), shape(shape) {
   for (size_t i = 0; i < kernel.args.size(); ++i) {
-    size_t bytes = countBytes(kernel.args[i], kernel.argShape(i, shape, shape.B));
-    trafficBytes += bytes;
+    size_t bytes = countBytes(kernel.args[i], kernel.argShape(i, Sizes(shape, shape.B)));
+    trafficBytes += isOptional(kernel.args[i]) ? 0 : bytes;
     stateBytes += kernel.args[i].role == DLK_ROLE_STATE_IN ? bytes : 0;
   }
   chooseRotations(session);
-  check(dlk_prepare(kernel.handle, session.device, 0, &plan));
+  check(dlk_prepare(kernel.handle, session.device, session.options.pdl ? DLK_PLAN_PDL : 0, &plan));
 
   // One row of sensible values, repeated for all rows.
   InputMaker maker(op, kernel.dims());
@@ -146,7 +152,7 @@ std::vector<char> Workload::makeValues(const dlk_arg_info &arg, const std::vecto
 void Workload::makeArgument(const Session &session, size_t index, const Batch &batch) {
   const dlk_arg_info &arg = kernel.args[index];
   const int64_t numSlots = shape.B * rotations;
-  shapes[index] = kernel.argShape(index, shape, numSlots);
+  shapes[index] = kernel.argShape(index, Sizes(shape, numSlots));
   dlk_tensor view = {};
   view.device = session.device;
   view.ndim = arg.rank;
@@ -158,7 +164,7 @@ void Workload::makeArgument(const Session &session, size_t index, const Batch &b
         std::string(kernel.args[other].name) == arg.name)
       view.data = views[other].data;
   buffers.emplace_back();
-  if (!view.data) {
+  if (!view.data && !isOptional(arg)) {
     // A pool is filled with copies of one slot.
     std::vector<int64_t> part = shapes[index];
     if (isState(arg))
@@ -224,6 +230,7 @@ static bool isChosen(const Session &session, const KernelEntry &kernel) {
   query.key_dim = info.key_dim, query.value_dim = info.value_dim;
   query.state_layout = info.state_layout;
   query.state_type = info.state_type, query.io_type = info.io_type;
+  query.index_type = info.index_type;
   const dlk_kernel *best = nullptr;
   check(dlk_find(session.package, &query, session.device, &best));
   return best == kernel.handle;

@@ -26,6 +26,11 @@ struct CaseSpec {
   bool hasSlots = true;  // slot arrays: permuted, some with src != dst, the last row null if B > 1
   int firstSlot = 0;     // null rows have slot firstSlot - 1
   bool usesDefaults = true; // scalars are left at their defaults
+  // Where the kernel has the arguments:
+  bool isPacked = false;    // rows of 0 to T tokens lie one behind the other
+  bool keepsAll = false;    // the state after each token goes to a slot of its own, or is not kept
+  bool hasAccepted = false; // rows start from one of several slots
+  bool hasFlags = false;    // odd rows start from zeros
 };
 
 /// Cases of these shapes with weak, strong and extreme gates, or with those of one name; the
@@ -42,6 +47,23 @@ struct CaseResult {
 double outputLimit(dlk_dtype dtype);
 double stateLimit(dlk_dtype dtype);
 
+/// Everything of one launch.
+struct Problem {
+  CaseSpec spec;
+  reference::Batch batch; // inputs; after compare() the results of the reference
+  int64_t numSlots = 0, sourceWidth = 1, destinationWidth = 1;
+  std::vector<int64_t> starts, sources, destinations, accepted; // the arrays of the kernel
+  std::vector<int> rowOfToken;                                  // per token of the batch; -1: none
+  std::vector<HostTensor> initial, final;
+  std::vector<Buffer> buffers;
+  std::vector<dlk_tensor> views;
+  std::vector<int> sharedWith; // state_out in place: the argument whose memory it is; else -1
+
+  Sizes sizes() const;
+  /// Slots that hold other states afterwards.
+  std::vector<bool> writtenSlots() const;
+};
+
 /// Runs cases of one kernel.
 class CaseRunner {
 public:
@@ -57,15 +79,18 @@ public:
   double worstStateLimit() const;
 
 private:
-  struct Problem;
-
   void mapArguments();
-  void makeSlots(Problem &problem) const;
+  CaseSpec possible(CaseSpec spec) const;
+  void makeNumbers(Problem &problem, std::vector<dlk_scalar> &scalars) const;
+  void fillTensor(const Problem &problem, size_t arg, HostTensor &tensor) const;
   void makeTensors(Problem &problem) const;
+  bool isAbsent(const Problem &problem, size_t arg) const;
+  void makeViews(Problem &problem) const;
   std::vector<dlk_scalar> makeScalars(Problem &problem) const;
-  void launch(Problem &problem);
+  void launch(Problem &problem) const;
   void compare(Problem &problem, CaseResult &result) const;
-  void compareTensor(const Problem &problem, size_t arg, CaseResult &result) const;
+  void compareOutput(const Problem &problem, size_t arg, CaseResult &result) const;
+  void compareState(const Problem &problem, size_t arg, CaseResult &result) const;
   void checkUntouched(const Problem &problem, size_t arg, CaseResult &result) const;
   /// Position in the reference's pool of element `n` of a state in memory.
   int64_t statePlace(int64_t n) const;
@@ -76,7 +101,7 @@ private:
   InputMaker maker;
   dlk_plan *plan = nullptr;
   std::vector<int>
-      ports; // per argument: index into inputs, params, outputs or states; -1 for slots
+      ports; // per argument: index into inputs, params, outputs or states; -1 for all others
 };
 
 } // namespace dl::run

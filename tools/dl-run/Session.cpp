@@ -134,12 +134,24 @@ std::string KernelEntry::target() const {
   return std::string(info.target) + (info.format == DLK_FORMAT_PTX ? " ptx" : "");
 }
 
-std::vector<int64_t> KernelEntry::argShape(size_t index, const Shape &shape, int64_t slots) const {
-  const dlk_size sizes[] = {
-      {"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}, {"slots", slots}};
+std::vector<int64_t> KernelEntry::argShape(size_t index, const Sizes &sizes) const {
+  const dlk_size all[] = {{"B", sizes.B},
+                          {"T", sizes.T},
+                          {"HQ", sizes.HQ},
+                          {"HV", sizes.HV},
+                          {"N", sizes.N},
+                          {"pool_in", sizes.pool},
+                          {"pool_out", sizes.pool},
+                          {"src_width", sizes.sourceWidth},
+                          {"dst_width", sizes.destinationWidth}};
   int64_t result[DLK_MAX_RANK];
-  check(dlk_arg_shape(handle, static_cast<int32_t>(index), sizes, 5, result));
+  check(dlk_arg_shape(handle, static_cast<int32_t>(index), all, 9, result));
   return {result, result + args[index].rank};
+}
+
+bool KernelEntry::hasRole(dlk_role role) const {
+  return std::any_of(args.begin(), args.end(),
+                     [&](const dlk_arg_info &arg) { return arg.role == role; });
 }
 
 //===----------------------------------------------------------------------===//

@@ -42,7 +42,7 @@ struct Options {
   int iterations = 0; // 0: chosen
   bool json = false;
   // bench
-  bool markdown = false, verify = false, best = false;
+  bool markdown = false, verify = false, best = false, pdl = false;
   std::string goals; // a file
 };
 
@@ -50,6 +50,15 @@ struct Options {
 struct Shape {
   int64_t B = 1, T = 1, HQ = 1, HV = 1;
   std::string str() const;
+};
+
+/// All symbols of a kernel's shapes: a batch of B entries, or N rows one behind the other in one.
+struct Sizes {
+  Sizes(const Shape &shape, int64_t pool)
+      : B(shape.B), T(shape.T), HQ(shape.HQ), HV(shape.HV), N(shape.B), pool(pool) {}
+  int64_t B, T, HQ, HV, N;
+  int64_t pool; // slots of the pools
+  int64_t sourceWidth = 1, destinationWidth = 1;
 };
 
 /// Reads "B=1+8,T=1,HQ=2,HV=4": lists are joined by '+' and multiply. Absent sizes come from
@@ -67,8 +76,8 @@ struct KernelEntry {
   /// "sm_90a", "sm_80 ptx": kernels for several targets share a name.
   std::string target() const;
   reference::Dims dims() const { return {info.key_dim, info.value_dim}; }
-  /// Shape of an argument; `slots` for the first dimension of pools.
-  std::vector<int64_t> argShape(size_t index, const Shape &shape, int64_t slots) const;
+  std::vector<int64_t> argShape(size_t index, const Sizes &sizes) const;
+  bool hasRole(dlk_role role) const;
 };
 
 class Session {

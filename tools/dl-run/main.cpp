@@ -72,6 +72,10 @@ int main(int argc, char **argv) {
       ->type_name("N");
   bench->add_flag("--best", options.best,
                   "Of kernels for several targets only the one that the runtime would choose");
+  bench->add_flag(
+      "--pdl", options.pdl,
+      "Launch each kernel before the one in front of it is done (programmatic dependent "
+      "launch; needs a GPU of compute capability 9.0 or more)");
   bench->add_flag("--verify", options.verify,
                   "Compare each kernel with the fp64 recurrence first, on a small problem with "
                   "random states; one that fails is not timed and makes the exit status 1");

@@ -48,6 +48,9 @@ llvm::Expected<layout::SharedLayout> getLayout(SharedType type);
 /// every target does.
 llvm::StringRef requiredFeature(mlir::Operation *op);
 
+/// On an scf.if that only loads, or has other values: load under a predicate instead of branching.
+constexpr llvm::StringLiteral kPredicatedAttrName = "tile.predicated";
+
 /// Where one argument of a kernel lives in its by-value parameter struct.
 struct ParameterSlot {
   int64_t offset = 0; ///< pointer or scalar, bytes from the struct's start

@@ -44,7 +44,7 @@ static bool isParameter(Type type) {
   SmallVector<int64_t> strides;
   int64_t offset;
   Type element = memref.getElementType();
-  return (scalar(element) || element.isBF16() || element.isF16()) &&
+  return (scalar(element) || element.isInteger(8) || element.isBF16() || element.isF16()) &&
          succeeded(memref.getStridesAndOffset(strides, offset)) && offset == 0;
 }
 
@@ -53,7 +53,7 @@ LogicalResult KernelOp::verifyRegions() {
     if (!isParameter(type))
       return emitOpError("C1: argument ")
              << index
-             << ": expected a strided memref of f32, bf16, f16, i32 or i64, or an "
+             << ": expected a strided memref of f32, bf16, f16, i8, i32 or i64, or an "
                 "f32, i32 or i64 scalar, got "
              << type;
   // C4: what an assembler takes as a symbol
@@ -89,10 +89,10 @@ LogicalResult KernelOp::verifyRegions() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-LogicalResult SlotOp::verify() {
-  auto type = cast<MemRefType>(getSlots().getType());
-  if (type.getRank() != 1 || !type.getElementType().isSignlessInteger())
-    return emitOpError("expected a one-dimensional memref of i32 or i64, got ") << type;
+LogicalResult IsPresentOp::verify() {
+  auto argument = dyn_cast<BlockArgument>(getMemory()); // C1
+  if (!argument || !isa<KernelOp>(argument.getOwner()->getParentOp()))
+    return emitOpError("C1: expected an argument of the kernel");
   return success();
 }
 
@@ -290,5 +290,7 @@ StringRef dl::tile::requiredFeature(Operation *op) {
   // Chips with bulk copies have the second path to shared memory that the barrier puts in order.
   if (auto barrier = dyn_cast<BarrierOp>(op); barrier && barrier.getAsyncProxy())
     return "tma";
+  if (isa<GridWaitOp, GridReleaseOp>(op))
+    return "pdl";
   return "";
 }

@@ -49,7 +49,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, S
     ```
 
     Constraints:
-    - C1: arguments are memrefs of f32, bf16, f16, i32 or i64 with a strided layout, or f32, i32 or i64 scalars.
+    - C1: arguments are memrefs of f32, bf16, f16, i8, i32 or i64 with a strided layout, or f32, i32 or i64 scalars.
     - C2: `threads` is a positive multiple of 32, at most 1024.
     - C3: every distributed tensor in the body has a layout for exactly `threads` threads.
     - C4: the name is an identifier: letters, digits and underscores, no digit first.
@@ -81,20 +81,50 @@ def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"KernelOp">]>
   let assemblyFormat = "attr-dict";
 }
 
-def Tile_SlotOp : Tile_Op<"slot", [MemoryEffects<[MemRead]>]> {
-  let summary = "the state slot of a row";
+def Tile_IsPresentOp : Tile_Op<"is_present", [Pure]> {
+  let summary = "whether the caller gave an argument that may be left out";
   let description = [{
-    Reads entry `row` of the slot array; where the array is absent (null pointer) a row's slot is its own index.
+    An argument with `tile.nullable` may be a null pointer; its strides are then zero and it must not be accessed.
+
+    Constraint C1: the operand is an argument of the kernel.
 
     Example:
     ```mlir
-    %slot = tile.slot %slots[%n] : memref<?xi32, strided<[?]>>
+    %given = tile.is_present %slots : memref<?xi32, strided<[?]>>
     ```
   }];
-  let arguments = (ins AnyMemRef:$slots, Index:$row);
-  let results = (outs I64:$slot);
-  let assemblyFormat = "$slots `[` $row `]` attr-dict `:` type($slots)";
+  let arguments = (ins AnyMemRef:$memory);
+  let results = (outs I1:$present);
+  let assemblyFormat = "$memory attr-dict `:` type($memory)";
   let hasVerifier = 1;
+}
+
+def Tile_GridWaitOp : Tile_Op<"grid_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits for the grids before this one";
+  let description = [{
+    A launch with the programmatic attribute may start while the grid before it still runs. This waits until that grid is
+    done and what it wrote is visible; it comes before the first access to global memory. Does nothing in other launches.
+
+    Example:
+    ```mlir
+    tile.grid_wait
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_GridReleaseOp : Tile_Op<"grid_release", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "lets the grid behind this one start";
+  let description = [{
+    Once every block has come here or ended, blocks of the next grid take the places that become free. They wait at their
+    own `tile.grid_wait` for the whole of this grid, so this may stand anywhere; where it stands is a matter of speed.
+
+    Example:
+    ```mlir
+    tile.grid_release
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 class Tile_MemoryOp<string opMnemonic, list<Trait> traits = []> : Tile_Op<opMnemonic, traits> {

@@ -7,6 +7,7 @@
 
 #include "reference/Reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -151,31 +152,74 @@ static int64_t headOf(const Port &port, const Batch &batch, int64_t head) {
   return port.group == Group::KeyHead ? head * batch.HQ / batch.HV : head;
 }
 
-static void runRow(const Operator &op, Dims dims, Evaluator &evaluator, Batch &batch, int64_t row,
-                   int64_t head, std::vector<Values> &states) {
+namespace {
+/// One row and value head after the other.
+class BatchRunner {
+public:
+  BatchRunner(const Operator &op, Dims dims, Batch &batch)
+      : op(op), dims(dims), batch(batch), before(batch.states), evaluator(op, dims) {}
+  void run(const Row &row, int64_t head);
+
+private:
+  void load(const Row &row, int64_t head);
+  void store(int64_t slot, int64_t head);
+  void step(const Row &row, int64_t t, int64_t head);
+
+  const Operator &op;
+  const Dims dims;
+  Batch &batch;
+  const std::vector<Values> before;
+  Evaluator evaluator;
   Evaluator::Operands operands;
+  std::vector<Values> states, results;
+};
+} // namespace
+
+void BatchRunner::load(const Row &row, int64_t head) {
+  const int64_t size = dims.K * dims.V;
+  states.assign(op.states.size(), Values(size, 0.0));
+  for (size_t i = 0; i < states.size() && !row.isFresh; ++i)
+    std::copy_n(before[i].begin() + (row.source * batch.HV + head) * size, size, states[i].begin());
+}
+
+void BatchRunner::store(int64_t slot, int64_t head) {
+  const int64_t size = dims.K * dims.V;
+  for (size_t i = 0; i < states.size() && slot >= 0; ++i)
+    std::copy(states[i].begin(), states[i].end(),
+              batch.states[i].begin() + (slot * batch.HV + head) * size);
+}
+
+void BatchRunner::step(const Row &row, int64_t t, int64_t head) {
+  const int64_t token = row.entry * batch.T + t;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const Port &port = op.inputs[i];
+    int64_t place = token * headCount(port, batch) + headOf(port, batch, head);
+    operands.inputs[i] = batch.inputs[i].data() + place * elementCount(port.axis, dims);
+  }
+  evaluator.step(operands, states, &results);
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    int64_t count = elementCount(op.outputs[i].axis, dims);
+    std::copy(results[i].begin(), results[i].end(),
+              batch.outputs[i].begin() + (token * batch.HV + head) * count);
+  }
+}
+
+void BatchRunner::run(const Row &row, int64_t head) {
   operands.inputs.resize(op.inputs.size());
+  operands.params.clear();
   for (size_t i = 0; i < op.params.size(); ++i) {
     const Port &port = op.params[i];
     int64_t offset =
         port.axis == Axis::Uniform ? 0 : headOf(port, batch, head) * elementCount(port.axis, dims);
     operands.params.push_back(batch.params[i].data() + offset);
   }
-  std::vector<Values> results;
-  for (int64_t t = 0; t < batch.T; ++t) {
-    const int64_t token = row * batch.T + t;
-    for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const Port &port = op.inputs[i];
-      int64_t place = token * headCount(port, batch) + headOf(port, batch, head);
-      operands.inputs[i] = batch.inputs[i].data() + place * elementCount(port.axis, dims);
-    }
-    evaluator.step(operands, states, &results);
-    for (size_t i = 0; i < op.outputs.size(); ++i) {
-      int64_t count = elementCount(op.outputs[i].axis, dims);
-      std::copy(results[i].begin(), results[i].end(),
-                batch.outputs[i].begin() + (token * batch.HV + head) * count);
-    }
+  load(row, head);
+  for (int64_t t = row.first; t < row.end; ++t) {
+    step(row, t, head);
+    if (size_t(t - row.first) < row.kept.size())
+      store(row.kept[t - row.first], head);
   }
+  store(row.destination, head);
 }
 
 void dl::reference::run(const Operator &op, Dims dims, Batch &batch) {
@@ -183,22 +227,8 @@ void dl::reference::run(const Operator &op, Dims dims, Batch &batch) {
   for (size_t i = 0; i < op.outputs.size(); ++i)
     batch.outputs[i].assign(batch.B * batch.T * batch.HV * elementCount(op.outputs[i].axis, dims),
                             0.0);
-  Evaluator evaluator(op, dims);
-  const int64_t size = dims.K * dims.V;
-  const std::vector<Values> before = batch.states;
-  std::vector<Values> states(op.states.size());
-  for (int64_t row = 0; row < batch.B; ++row) {
-    if (batch.sources[row] < batch.firstSlot || batch.destinations[row] < batch.firstSlot)
-      continue;
-    for (int64_t head = 0; head < batch.HV; ++head) {
-      for (size_t i = 0; i < states.size(); ++i) {
-        auto source = before[i].begin() + (batch.sources[row] * batch.HV + head) * size;
-        states[i].assign(source, source + size);
-      }
-      runRow(op, dims, evaluator, batch, row, head, states);
-      for (size_t i = 0; i < states.size(); ++i)
-        std::copy(states[i].begin(), states[i].end(),
-                  batch.states[i].begin() + (batch.destinations[row] * batch.HV + head) * size);
-    }
-  }
+  BatchRunner runner(op, dims, batch);
+  for (const Row &row : batch.rows)
+    for (int64_t head = 0; head < batch.HV && !row.isNull; ++head)
+      runner.run(row, head);
 }

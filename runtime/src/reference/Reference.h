@@ -111,15 +111,24 @@ private:
   std::vector<Values> results;
 };
 
+/// What one row does: some tokens of a batch entry, from one state to others.
+struct Row {
+  int64_t entry = 0, first = 0, end = 0; // tokens first .. end - 1 of entry
+  bool isNull = false;                   // touches no state; its outputs are zeros
+  bool isFresh = false;                  // starts from zeros
+  int64_t source = 0;                    // else from the state in this slot
+  std::vector<int64_t> kept; // slots of the state after each token; -1 and beyond the end: not kept
+  int64_t destination = -1;  // slot of the state after the last token; -1: not kept
+};
+
 /// A batch on the host, in doubles, contiguous.
 struct Batch {
   int64_t B = 1, T = 1, HQ = 1, HV = 1;
-  std::vector<Values> inputs;                 // [B, T, heads of the group, elements]
-  std::vector<Values> params;                 // [heads of the group, elements]; uniform: one number
-  std::vector<Values> states;                 // pools [slots, HV, K, V]; updated
-  std::vector<Values> outputs;                // [B, T, HV, elements]; filled
-  std::vector<int64_t> sources, destinations; // slot of each row
-  int64_t firstSlot = 0;                      // a row with a slot below it is null
+  std::vector<Row> rows;
+  std::vector<Values> inputs;  // [B, T, heads of the group, elements]
+  std::vector<Values> params;  // [heads of the group, elements]; uniform: one number
+  std::vector<Values> states;  // pools [slots, HV, K, V]; updated
+  std::vector<Values> outputs; // [B, T, HV, elements]; filled, zeros where no row has a token
 };
 
 /// Runs the recurrence over a batch. Rows read the pools as they were before. Value head h uses key

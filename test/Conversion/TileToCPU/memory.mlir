@@ -104,16 +104,25 @@ tile.kernel @masks(%x: memref<100xbf16, strided<[1]>>, %i: i64) attributes {thre
 
 // -----
 
-// CHECK-LABEL: llvm.func @slot(
-tile.kernel @slot(%slots: memref<?xi32, strided<[1]>>, %out: memref<?xi64, strided<[1]>>) attributes {threads = 32 : i64} {
+// An argument that may be left out; one grid comes after the other here.
+
+// CHECK-LABEL: llvm.func @present(
+tile.kernel @present(%slots: memref<?xi32, strided<[1]>>, %out: memref<?xi32, strided<[1]>>) attributes {threads = 32 : i64} {
+  tile.grid_wait
   %n = gpu.block_id x
+  %itself = arith.index_cast %n : index to i32
   // CHECK:      %[[NULL:.+]] = llvm.mlir.zero : !llvm.ptr
   // CHECK:      %[[PRESENT:.+]] = llvm.icmp "ne" %[[SLOTS:.+]], %[[NULL]]
-  // CHECK:      %[[SLOT:.+]] = scf.if %[[PRESENT]] -> (i64)
-  // CHECK:        arith.extsi
+  // CHECK:      %[[SLOT:.+]] = scf.if %[[PRESENT]] -> (i32)
   // CHECK:      llvm.store %[[SLOT]]
-  %slot = tile.slot %slots[%n] : memref<?xi32, strided<[1]>>
-  memref.store %slot, %out[%n] : memref<?xi64, strided<[1]>>
+  %there = tile.is_present %slots : memref<?xi32, strided<[1]>>
+  %slot = scf.if %there -> i32 {
+    %entry = memref.load %slots[%n] : memref<?xi32, strided<[1]>>
+    scf.yield %entry : i32
+  } else {
+    scf.yield %itself : i32
+  }
+  memref.store %slot, %out[%n] : memref<?xi32, strided<[1]>>
   tile.return
 }
 

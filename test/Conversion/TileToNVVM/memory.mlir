@@ -130,26 +130,51 @@ tile.kernel @strided(%x: memref<16x8xf32, strided<[?, 1]>>) attributes {threads 
   tile.return
 }
 
-// Scalars: every thread loads, one stores. A row's slot is its own index where there is no slot array.
+// Scalars: every thread loads, one stores. An argument that may be left out is a pointer that may be null.
 
 // CHECK-LABEL: llvm.func @scalars
 // CHECK: %[[SLOTS:.*]] = llvm.load {{.*}} -> !llvm.ptr<1>
+// CHECK-NOT: griddepcontrol
 // CHECK: %[[NULL:.*]] = llvm.mlir.zero : !llvm.ptr<1>
-// CHECK: %[[ABSENT:.*]] = llvm.icmp "eq" %{{.*}}, %[[NULL]] : !llvm.ptr<1>
-// CHECK: scf.if %[[ABSENT]] -> (i64) {
-// CHECK-NEXT: scf.yield %[[ROW:.*]] : i64
-// CHECK: llvm.load {{.*}} : !llvm.ptr<1> -> i32
-// CHECK-NEXT: arith.extsi
+// CHECK: %[[PRESENT:.*]] = llvm.icmp "ne" %{{.*}}, %[[NULL]] : !llvm.ptr<1>
+// CHECK: scf.if %[[PRESENT]] -> (i32) {
+// CHECK: llvm.load {{.*}}invariant{{.*}} : !llvm.ptr<1> -> i32
 // CHECK: llvm.load {{.*}} : !llvm.ptr<1> -> f32
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %{{.*}} : i32
 // CHECK: scf.if %[[FIRST]] {
 // CHECK: llvm.store {{.*}} : f32, !llvm.ptr<1>
-tile.kernel @scalars(%slots: memref<?xi32, strided<[?]>>, %x: memref<?xf32, strided<[?]>>) attributes {threads = 64 : i64} {
+tile.kernel @scalars(%slots: memref<?xi32, strided<[?]>> {tile.access = "r", tile.role = "slots_in"}, %x: memref<?xf32, strided<[?]>>) attributes {threads = 64 : i64} {
   %n = gpu.block_id x
-  %slot = tile.slot %slots[%n] : memref<?xi32, strided<[?]>>
-  %i = arith.index_cast %slot : i64 to index
+  %itself = arith.index_cast %n : index to i32
+  %there = tile.is_present %slots : memref<?xi32, strided<[?]>>
+  %slot = scf.if %there -> i32 {
+    %entry = memref.load %slots[%n] : memref<?xi32, strided<[?]>>
+    scf.yield %entry : i32
+  } else {
+    scf.yield %itself : i32
+  }
+  %i = arith.index_cast %slot : i32 to index
   %v = memref.load %x[%i] : memref<?xf32, strided<[?]>>
   memref.store %v, %x[%n] : memref<?xf32, strided<[?]>>
+  tile.return
+}
+
+// A grid that may have been launched early waits. What the grid before it may still write is no
+// constant; parameters are.
+
+// CHECK-LABEL: llvm.func @early
+// CHECK: nvvm.griddepcontrol wait
+// CHECK: llvm.load %{{[^i]*}} {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+// CHECK: llvm.load {{.*}}invariant{{.*}} : !llvm.ptr<1> -> f32
+tile.kernel @early(%x: memref<?xf32, strided<[?]>> {tile.access = "r", tile.role = "input"},
+                   %p: memref<?xf32, strided<[?]>> {tile.access = "r", tile.role = "param"},
+                   %y: memref<?xf32, strided<[?]>>) attributes {threads = 64 : i64} {
+  tile.grid_wait
+  %n = gpu.block_id x
+  %a = memref.load %x[%n] : memref<?xf32, strided<[?]>>
+  %b = memref.load %p[%n] : memref<?xf32, strided<[?]>>
+  %v = arith.addf %a, %b : f32
+  memref.store %v, %y[%n] : memref<?xf32, strided<[?]>>
   tile.return
 }
 

@@ -123,7 +123,7 @@
 // -----
 
 // kernel C1: memref
-// expected-error @+1 {{C1: argument 0: expected a strided memref of f32, bf16, f16, i32 or i64, or an f32, i32 or i64 scalar, got 'memref<64xf64, strided<[1]>>'}}
+// expected-error @+1 {{C1: argument 0: expected a strided memref of f32, bf16, f16, i8, i32 or i64, or an f32, i32 or i64 scalar, got 'memref<64xf64, strided<[1]>>'}}
 tile.kernel @bad(%x: memref<64xf64, strided<[1]>>) attributes {threads = 32 : i64} {
   tile.return
 }
@@ -131,7 +131,7 @@ tile.kernel @bad(%x: memref<64xf64, strided<[1]>>) attributes {threads = 32 : i6
 // -----
 
 // kernel C1: layout without an offset
-// expected-error @+1 {{C1: argument 0: expected a strided memref of f32, bf16, f16, i32 or i64, or an f32, i32 or i64 scalar, got 'memref<64xf32, strided<[1], offset: 3>>'}}
+// expected-error @+1 {{C1: argument 0: expected a strided memref of f32, bf16, f16, i8, i32 or i64, or an f32, i32 or i64 scalar, got 'memref<64xf32, strided<[1], offset: 3>>'}}
 tile.kernel @bad(%x: memref<64xf32, strided<[1], offset: 3>>) attributes {threads = 32 : i64} {
   tile.return
 }
@@ -139,7 +139,7 @@ tile.kernel @bad(%x: memref<64xf32, strided<[1], offset: 3>>) attributes {thread
 // -----
 
 // kernel C1: scalar
-// expected-error @+1 {{C1: argument 0: expected a strided memref of f32, bf16, f16, i32 or i64, or an f32, i32 or i64 scalar, got 'index'}}
+// expected-error @+1 {{C1: argument 0: expected a strided memref of f32, bf16, f16, i8, i32 or i64, or an f32, i32 or i64 scalar, got 'index'}}
 tile.kernel @bad(%n: index) attributes {threads = 32 : i64} {
   tile.return
 }
@@ -186,21 +186,11 @@ tile.return
 
 // -----
 
-// slot: an array
-tile.kernel @bad(%s: memref<?x?xi32, strided<[?, ?]>>) attributes {threads = 32 : i64} {
-  %c0 = arith.constant 0 : index
-  // expected-error @+1 {{expected a one-dimensional memref of i32 or i64, got 'memref<?x?xi32, strided<[?, ?]>>'}}
-  %r = tile.slot %s[%c0] : memref<?x?xi32, strided<[?, ?]>>
-  tile.return
-}
-
-// -----
-
-// slot: of integers
-tile.kernel @bad(%s: memref<?xf32, strided<[?]>>) attributes {threads = 32 : i64} {
-  %c0 = arith.constant 0 : index
-  // expected-error @+1 {{expected a one-dimensional memref of i32 or i64, got 'memref<?xf32, strided<[?]>>'}}
-  %r = tile.slot %s[%c0] : memref<?xf32, strided<[?]>>
+// is_present C1: what the caller gives, not what the kernel makes
+tile.kernel @bad() attributes {threads = 32 : i64} {
+  %m = memref.alloc() : memref<8xi32>
+  // expected-error @+1 {{C1: expected an argument of the kernel}}
+  %r = tile.is_present %m : memref<8xi32>
   tile.return
 }
 

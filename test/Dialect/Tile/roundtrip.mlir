@@ -24,9 +24,15 @@ tile.kernel @memory(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", til
     attributes {threads = 128 : i64, grid = ["B", 2, 1], min_blocks = 3 : i64} {
   %c0 = arith.constant 0 : index
   %i = gpu.block_id x
-  // CHECK: %[[SLOT:.*]] = tile.slot %[[SLOTS]][%{{.*}}] : memref<?xi32, strided<[?]>>
-  %slot = tile.slot %slots[%i] : memref<?xi32, strided<[?]>>
-  %s = arith.index_cast %slot : i64 to index
+  // CHECK: tile.grid_wait
+  tile.grid_wait
+  // CHECK: tile.grid_release
+  tile.grid_release
+  // CHECK: %{{.*}} = tile.is_present %[[SLOTS]] : memref<?xi32, strided<[?]>>
+  %there = tile.is_present %slots : memref<?xi32, strided<[?]>>
+  // CHECK: %[[SLOT:.*]] = memref.load
+  %slot = memref.load %slots[%i] : memref<?xi32, strided<[?]>>
+  %s = arith.index_cast %slot : i32 to index
   // CHECK: %[[V:.*]] = tile.load %[[X]][%{{.*}}, %{{.*}}] axes [1] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #[[$ROW:.*]]>{{$}}
   %v = tile.load %x[%s, %c0] axes [1] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
   // CHECK: %[[M:.*]] = tile.load %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] in_bounds [true, false] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #[[$ROWS:.*]]>{{$}}

@@ -107,8 +107,11 @@ TEST(Writer, ManifestHasItsFields) {
   EXPECT_EQ(*manifest.getInteger("format"), int64_t(DLK_FORMAT_VERSION));
   EXPECT_EQ(*manifest.getString("operator"), "op");
   ASSERT_EQ(manifest.getArray("kernels")->size(), 1u);
-  ASSERT_EQ(manifest.getArray("symbols")->size(), 4u);
-  EXPECT_EQ((*manifest.getArray("symbols"))[0], json::Value("B"));
+  const json::Array &symbols = *manifest.getArray("symbols");
+  ASSERT_EQ(symbols.size(), 9u);
+  EXPECT_EQ(symbols[0], json::Value(json::Object{{"name", "B"}, {"min", 0}}));
+  EXPECT_EQ(symbols[2], json::Value("HQ"));
+  EXPECT_EQ(symbols[4], json::Value(json::Object{{"name", "N"}, {"min", 0}, {"default", "B"}}));
 }
 
 TEST(Writer, SameInputsGiveTheSameBytes) { EXPECT_EQ(smallPackage(), smallPackage()); }

@@ -50,8 +50,14 @@ TEST(Reference, MatchesAHandRecurrence) {
                   ramp(2 * 4 * 4 * 2, 3, .5), ramp(2 * 4 * 4, 4, .9)};
   batch.params = {{0.25}};
   batch.states = {ramp(5 * 4 * 3 * 2, 5, .2)};
-  batch.sources = {3, 1};
-  batch.destinations = {3, 4};
+  const int64_t sources[] = {3, 1}, destinations[] = {3, 4};
+  for (int row : {0, 1}) {
+    batch.rows.emplace_back();
+    batch.rows.back().entry = row;
+    batch.rows.back().end = 4;
+    batch.rows.back().source = sources[row];
+    batch.rows.back().destination = destinations[row];
+  }
   const Batch before = batch;
   run(op, dims, batch);
 
@@ -60,7 +66,7 @@ TEST(Reference, MatchesAHandRecurrence) {
       double S[3][2];
       for (int k = 0; k < 3; ++k)
         for (int v = 0; v < 2; ++v)
-          S[k][v] = before.states[0][((before.sources[row] * 4 + head) * 3 + k) * 2 + v];
+          S[k][v] = before.states[0][((sources[row] * 4 + head) * 3 + k) * 2 + v];
       for (int t = 0; t < 4; ++t) {
         const int token = row * 4 + t;
         const double *q = &before.inputs[0][(token * 2 + head / 2) * 3];
@@ -78,7 +84,7 @@ TEST(Reference, MatchesAHandRecurrence) {
       }
       for (int k = 0; k < 3; ++k)
         for (int v = 0; v < 2; ++v)
-          EXPECT_DOUBLE_EQ(batch.states[0][((batch.destinations[row] * 4 + head) * 3 + k) * 2 + v],
+          EXPECT_DOUBLE_EQ(batch.states[0][((destinations[row] * 4 + head) * 3 + k) * 2 + v],
                            S[k][v]);
     }
   // Slots 0 to 2 are nobody's destination.
@@ -93,12 +99,38 @@ TEST(Reference, NullRowsGetZeros) {
   batch.inputs = {Values(9, 1.0), Values(9, NAN), Values(6, 1.0), Values(3, 0.0)};
   batch.params = {{1.0}};
   batch.states = {Values(4 * 3 * 2, 2.0)};
-  batch.sources = {0, 1, -1};
-  batch.destinations = {1, 0, 2};
-  batch.firstSlot = 1;
+  batch.rows.resize(3);
+  for (int row = 0; row < 3; ++row) {
+    batch.rows[row].entry = row;
+    batch.rows[row].end = 1;
+    batch.rows[row].destination = 1;
+    batch.rows[row].isNull = true;
+  }
   run(op, {3, 2}, batch);
   EXPECT_EQ(batch.outputs[0], Values(6, 0.0));
   EXPECT_EQ(batch.states[0], Values(4 * 3 * 2, 2.0));
+}
+
+/// Two rows in one entry of four tokens: one keeps every state, one starts from zeros.
+TEST(Reference, RowsArePartsOfAnEntry) {
+  Operator op = parse(dl::test::makeManifest()["reference"]);
+  Batch batch;
+  batch.T = 4;
+  batch.inputs = {Values(12, 1.0), Values(12, 1.0), Values(8, 1.0), Values(4, 0.0)};
+  batch.params = {{1.0}};
+  batch.states = {Values(5 * 3 * 2, 7.0)};
+  batch.rows.resize(2);
+  batch.rows[0].first = 1; // a token before it belongs to no row
+  batch.rows[0].end = 3;
+  batch.rows[0].kept = {2, -1, 3}; // the last one has no token
+  batch.rows[1].first = 3;
+  batch.rows[1].end = 4;
+  batch.rows[1].isFresh = true;
+  batch.rows[1].destination = 4;
+  run(op, {3, 2}, batch);
+  EXPECT_EQ(batch.outputs[0], (Values{0, 0, 24, 24, 27, 27, 3, 3})); // 3 (7 + t), 3 (0 + 1)
+  for (int slot = 0; slot < 5; ++slot)
+    EXPECT_EQ(batch.states[0][slot * 6], slot == 2 ? 8 : slot == 4 ? 1 : 7) << slot;
 }
 
 /// The value of one node of a DAG over the scalars x and y.

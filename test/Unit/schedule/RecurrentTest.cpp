@@ -281,7 +281,7 @@ TEST(Recurrent, AlternativesDealKTheOtherWayRound) {
 
 TEST(Recurrent, ThreadsWithMuchStateWantMoreOfItOnItsWay) {
   EXPECT_EQ(planOf(problemOf(64, 64, StateLayout::KV)).minBlocks, 6);   // of 16 KiB
-  EXPECT_EQ(planOf(problemOf(128, 128, StateLayout::KV)).minBlocks, 5); // of 32 KiB
+  EXPECT_EQ(planOf(problemOf(128, 128, StateLayout::KV)).minBlocks, 4); // of 32 KiB
 }
 
 TEST(Recurrent, WhatIsForcedHasNoAlternative) {

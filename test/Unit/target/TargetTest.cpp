@@ -34,9 +34,9 @@ TEST(Target, NamesAreUniqueAndFound) {
 TEST(Target, UnknownNamesListTheKnownOnes) {
   llvm::Expected<const Target *> row = findTarget("sm_75");
   ASSERT_FALSE(row);
-  EXPECT_EQ(
-      llvm::toString(row.takeError()),
-      "expected a target among cpu, sm_80, sm_86, sm_89, sm_90a, sm_100f, sm_120f, got \"sm_75\"");
+  EXPECT_EQ(llvm::toString(row.takeError()),
+            "expected a target among cpu, sm_80, sm_86, sm_89, sm_90a, sm_100f, sm_103a, sm_120f, "
+            "sm_121a, got \"sm_75\"");
 }
 
 TEST(Target, RowsAreConsistent) {
@@ -62,7 +62,7 @@ TEST(Target, RowsAreConsistent) {
   }
   for (llvm::StringRef name : {"sm_80", "sm_86", "sm_89"})
     EXPECT_TRUE(find(name).isPortable()) << name.str();
-  for (llvm::StringRef name : {"cpu", "sm_90a", "sm_100f", "sm_120f"})
+  for (llvm::StringRef name : {"cpu", "sm_90a", "sm_100f", "sm_103a", "sm_120f", "sm_121a"})
     EXPECT_FALSE(find(name).isPortable()) << name.str();
   EXPECT_TRUE(find("sm_90a").has("wgmma"));
   EXPECT_TRUE(find("sm_90a").has("tma"));

@@ -74,8 +74,15 @@ TEST(HostMemory, SlotsAndScalars) {
   HostKernel kernel(R"(
     tile.kernel @slots(%slots: memref<?xi32, strided<[?]>>, %out: memref<?xf32, strided<[1]>>, %f: f32) attributes {threads = 32 : i64} {
       %n = gpu.block_id y
-      %slot = tile.slot %slots[%n] : memref<?xi32, strided<[?]>>
-      %i = arith.index_cast %slot : i64 to index
+      %itself = arith.index_cast %n : index to i32
+      %there = tile.is_present %slots : memref<?xi32, strided<[?]>>
+      %slot = scf.if %there -> i32 {
+        %entry = memref.load %slots[%n] : memref<?xi32, strided<[?]>>
+        scf.yield %entry : i32
+      } else {
+        scf.yield %itself : i32
+      }
+      %i = arith.index_cast %slot : i32 to index
       %old = memref.load %out[%i] : memref<?xf32, strided<[1]>>
       %new = arith.addf %old, %f : f32
       memref.store %new, %out[%i] : memref<?xf32, strided<[1]>>
