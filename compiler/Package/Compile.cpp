@@ -310,7 +310,11 @@ FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) 
     diagnostics = ("cannot read '" + path + "': " + buffer.getError().message()).str();
     return failure();
   }
-  Spec spec{path.str(), (*buffer)->getBuffer().str(), {}, {}};
+  return parseSpec((*buffer)->getBuffer().str(), path, diagnostics);
+}
+
+FailureOr<Spec> dl::package::parseSpec(std::string text, StringRef path, std::string &diagnostics) {
+  Spec spec{path.str(), std::move(text), {}, {}};
   // To MLIR's lexer a zero byte is the end of the file.
   if (StringRef(spec.text).contains('\0') || !llvm::json::isUTF8(spec.text)) {
     diagnostics = ("cannot read '" + path + "': expected MLIR text in UTF-8").str();

@@ -61,6 +61,8 @@ struct Spec {
 };
 /// Parses and verifies. On failure `diagnostics` says why.
 mlir::FailureOr<Spec> readSpec(llvm::StringRef path, std::string &diagnostics);
+/// The same for text in memory; `path` stands for it in messages.
+mlir::FailureOr<Spec> parseSpec(std::string text, llvm::StringRef path, std::string &diagnostics);
 
 /// Whether the operator has the options that the request sets and the arguments that it gives types
 /// to. Errors are one line.
