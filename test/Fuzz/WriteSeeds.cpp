@@ -1,0 +1,82 @@
+//===- WriteSeeds.cpp - What package_fuzzer starts from -------------------===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// dl-write-fuzz-seeds FOLDER: writes manifests and a package made from the test package.
+//
+//===----------------------------------------------------------------------===//
+#include "PackageBuilder.h"
+
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+using nlohmann::json;
+
+/// The manifest that a package holds, with the table of its blobs.
+static std::string manifestOf(const std::string &package) {
+  DlkHeader header;
+  std::memcpy(&header, package.data(), sizeof(header));
+  return package.substr(header.manifest_offset, header.manifest_bytes);
+}
+
+/// The default manifest with more of what a manifest may hold.
+static json makeRichManifest() {
+  json manifest = dl::test::makeManifest();
+  json &kernel = manifest["kernels"][0];
+  kernel["param_bytes"] = 280;
+  json workspace = {{"name", "scratch"}, {"role", "workspace"}, {"dtype", "u8"},
+                    {"access", "rw"},    {"pointer", 240},      {"align", 64}};
+  workspace["shape"] = {json{"mul", "B", "HV", json{"ceildiv", "T", 16}}, 64};
+  workspace["strides"] = {json{{"fixed", 64}}, nullptr};
+  kernel["args"].push_back(workspace);
+  kernel["scalars"].push_back({{"name", "count"},
+                               {"dtype", "i64"},
+                               {"offset", 248},
+                               {"value", {"max", "B", {"sub", "T", 1}}}});
+  kernel["requires"].push_back(
+      {{"expr", {"min", "B", "T"}}, {"min", 1}, {"max", 4096}, {"message", "few"}});
+  json other = kernel;
+  other["target"] = "sm_90a";
+  other["format"] = "cubin";
+  manifest["kernels"].push_back(other);
+  // Ops of the reference graph that the default one lacks.
+  json &nodes = manifest["reference"]["nodes"];
+  auto add = [&](const char *op, json args, const char *axis) {
+    nodes.push_back({{"op", op}, {"args", args}, {"axis", axis}, {"group", "value_head"}});
+  };
+  nodes.push_back({{"op", "constant"}, {"value", 0.5}, {"axis", "scalar"}}); // 11
+  add("reduce", json::array({2}), "scalar");                                 // 12
+  add("cmp", {11, 12}, "scalar");                                            // 13
+  nodes.back()["pred"] = "ogt";
+  add("select", {13, 11, 12}, "scalar");                                         // 14
+  add("fma", {11, 12, 14}, "scalar");                                            // 15
+  add("exp", json::array({15}), "scalar");                                       // 16
+  nodes.push_back({{"op", "constant"}, {"value", "-inf"}, {"axis", "uniform"}}); // 17
+  return manifest;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    std::cerr << "usage: dl-write-fuzz-seeds FOLDER\n";
+    return 2;
+  }
+  const std::vector<std::string> blobs = {"code", "// spec\n"};
+  const std::string package = dl::test::makePackage(dl::test::makeManifest(), blobs);
+  bool ok = true;
+  auto write = [&](const char *name, const std::string &bytes) {
+    std::ofstream file(std::string(argv[1]) + "/" + name, std::ios::binary);
+    file << bytes;
+    ok &= file.good();
+  };
+  write("package.dlk", package);
+  write("manifest.json", manifestOf(package));
+  write("rich.json", manifestOf(dl::test::makePackage(makeRichManifest(), blobs)));
+  if (!ok)
+    std::cerr << "dl-write-fuzz-seeds: cannot write to " << argv[1] << '\n';
+  return ok ? 0 : 1;
+}
