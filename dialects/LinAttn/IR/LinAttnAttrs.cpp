@@ -99,6 +99,8 @@ void OfAttr::print(AsmPrinter &printer) const {
 
 LogicalResult OfAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
                                      function_ref<InFlightDiagnostic()> emitError) const {
+  if (!elementType) // MLIR's parser goes on after an element type that it has refused
+    return failure();
   size_t rank = getAxis() == Axis::KeyValue ? 2 : getAxis() == Axis::Scalar ? 0 : 1;
   if (shape.size() != rank) // C1
     return emitError() << "expected rank " << rank << " for axis " << stringifyAxis(getAxis())
