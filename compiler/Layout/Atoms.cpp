@@ -183,8 +183,10 @@ static Error checkAtom(ArrayRef<int64_t> shape, const Instruction &instruction,
   };
   if (shape.size() != 2)
     return fail("expected 2 axes, got " + Twine(shape.size()));
-  if (shape[0] < 1 || shape[1] < 1)
-    return fail("expected extents of at least 1, got " + Twine(shape[0]) + " x " + Twine(shape[1]));
+  constexpr int64_t most = int64_t(1) << 20; // as for every layout
+  if (shape[0] < 1 || shape[1] < 1 || shape[0] > most || shape[1] > most)
+    return fail("expected extents between 1 and 1048576, got " + Twine(shape[0]) + " x " +
+                Twine(shape[1]));
   if (!instruction.operand(p.operand).inRegisters())
     return fail("expected an operand held in registers, got " + stringify(p.operand) + " of " +
                 instruction.name + ", which is read from shared memory");

@@ -7,6 +7,7 @@
 #include "compiler/Layout/Layout.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 
@@ -19,8 +20,7 @@ using llvm::Twine;
 
 namespace {
 
-// Bounds that keep every product below in 64 bits: 1024 threads is the hardware's limit for a
-// block, the others are far beyond any register file.
+// 1024 threads is the hardware's limit for a block, the others are far beyond any register file.
 constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxRegisters = int64_t(1) << 16;
 constexpr int64_t kMaxExtent = int64_t(1) << 20;
@@ -31,10 +31,16 @@ Error fail(const Twine &message) {
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// The product of two counts, or the largest number where that leaves 64 bits: too many either way.
+int64_t times(int64_t a, int64_t b) {
+  int64_t result;
+  return llvm::MulOverflow(a, b, result) ? INT64_MAX : result;
+}
+
 int64_t product(ArrayRef<int64_t> values) {
   int64_t p = 1;
   for (int64_t v : values)
-    p *= v;
+    p = times(p, v);
   return p;
 }
 
@@ -359,12 +365,12 @@ Expected<RegisterLayout> dl::layout::blocked(ArrayRef<int64_t> shape, const Bloc
     return std::move(e);
   RegisterLayout layout;
   layout.shape.assign(shape.begin(), shape.end());
-  layout.numThreads = kWarpSize * std::max(product(p.warps), p.numWarps);
+  layout.numThreads = times(kWarpSize, std::max(product(p.warps), p.numWarps));
   layout.numRegisters = 1;
   auto add = [&](Source source, int64_t &div, int64_t mod, unsigned axis, int64_t stride) {
     if (mod > 1)
       layout.digits.push_back({source, div, mod, axis, stride});
-    div *= mod;
+    div = times(div, mod);
   };
   int64_t lane = 1, warp = kWarpSize;
   for (unsigned axis : p.order)
@@ -387,12 +393,12 @@ Expected<RegisterLayout> dl::layout::replicated(ArrayRef<int64_t> shape, int64_t
     return std::move(e);
   RegisterLayout layout;
   layout.shape.assign(shape.begin(), shape.end());
-  layout.numThreads = kWarpSize * numWarps;
+  layout.numThreads = times(kWarpSize, numWarps);
   layout.numRegisters = 1;
   for (unsigned axis = shape.size(); axis-- > 0;) {
     if (shape[axis] > 1)
       layout.digits.push_back({Source::Register, layout.numRegisters, shape[axis], axis, 1});
-    layout.numRegisters *= shape[axis];
+    layout.numRegisters = times(layout.numRegisters, shape[axis]);
   }
   if (Error e = layout.verify())
     return std::move(e);

@@ -70,6 +70,10 @@ Expected<SharedLayout> dl::layout::shared(ArrayRef<int64_t> shape, int64_t eleme
   if (elementBytes != 1 && elementBytes != 2 && elementBytes != 4 && elementBytes != 8)
     return fail("expected elements of 1, 2, 4 or 8 bytes in shared memory, got " +
                 Twine(elementBytes));
+  int64_t bytes = elementBytes; // more than any memory has, and offsets stay far below 64 bits
+  for (int64_t extent : shape)
+    if ((bytes *= extent) > int64_t(1) << 30)
+      return fail("expected at most 2^30 bytes in shared memory");
   if (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128)
     return fail("expected a swizzle of 0, 32, 64 or 128 bytes, got " + Twine(swizzle));
   if (padBytes < 0 || padBytes > 1024 || padBytes % elementBytes != 0)

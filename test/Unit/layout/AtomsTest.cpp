@@ -218,7 +218,7 @@ TEST(Atoms, AtomRefusesWithAReason) {
   };
   EXPECT_EQ(errorOf({64}, "mma.m16n8k16.bf16", {}), "expected 2 axes, got 1");
   EXPECT_EQ(errorOf({64, 0}, "mma.m16n8k16.bf16", {}),
-            "expected extents of at least 1, got 64 x 0");
+            "expected extents between 1 and 1048576, got 64 x 0");
   EXPECT_EQ(errorOf({64, 64}, "wgmma.m64n64k16.bf16", {Operand::B, 1, 1, 0}),
             "expected an operand held in registers, got B of wgmma.m64n64k16.bf16, which is read "
             "from shared memory");

@@ -282,6 +282,8 @@ TEST(Layout, BlockedRefusesWithAReason) {
             "expected a number of warps that is a multiple of 2, got 3");
   EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.warps = {8, 8}; })),
             "expected whole warps of 32 threads, at most 1024 threads, got 2048");
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.numWarps = INT64_MAX - 1; })),
+            "expected whole warps of 32 threads, at most 1024 threads, got 9223372036854775807");
   EXPECT_EQ(errorOf({1024, 8192}, good),
             "expected between 1 and 65536 registers for each thread, got 131072");
 }

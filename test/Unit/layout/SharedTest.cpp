@@ -159,6 +159,8 @@ TEST(Shared, RefusesWithAReason) {
   EXPECT_EQ(errorOf({}, 2, 0, 0), "expected between 1 and 4 axes in shared memory, got 0");
   EXPECT_EQ(errorOf({8, -8}, 2, 0, 0),
             "expected extents between 1 and 1048576 in shared memory, got -8");
+  EXPECT_EQ(errorOf({1 << 20, 1 << 20, 1 << 20, 1 << 20}, 4, 0, 0),
+            "expected at most 2^30 bytes in shared memory");
   EXPECT_EQ(errorOf({8, 8}, 3, 0, 0),
             "expected elements of 1, 2, 4 or 8 bytes in shared memory, got 3");
   EXPECT_EQ(errorOf({8, 8}, 2, 16, 0), "expected a swizzle of 0, 32, 64 or 128 bytes, got 16");
