@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/StringSwitch.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace dl;
@@ -62,6 +63,15 @@ static StringRef elementwiseName(Operation &op) {
       .Default("");
 }
 
+/// JSON has neither infinities nor NaN: they are text.
+static json::Value toJson(double number) {
+  if (std::isnan(number))
+    return "nan";
+  if (std::isinf(number))
+    return number > 0 ? "inf" : "-inf";
+  return number;
+}
+
 namespace {
 class GraphWriter {
 public:
@@ -110,7 +120,8 @@ LogicalResult GraphWriter::writeOp(Operation &operation) {
     if (!number && !integer)
       return operation.emitOpError("expected a number in an operator");
     node["op"] = "constant";
-    node["value"] = number ? number.getValueAsDouble() : static_cast<double>(integer.getInt());
+    node["value"] = number ? toJson(number.getValueAsDouble())
+                           : json::Value(static_cast<double>(integer.getInt()));
   } else {
     StringRef name = elementwiseName(operation);
     if (auto compare = dyn_cast<arith::CmpFOp>(operation)) {

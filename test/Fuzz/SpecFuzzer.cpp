@@ -16,6 +16,7 @@
 #include "TextMutator.h"
 #include "compiler/Package/Compile.h"
 #include "reference/Reference.h"
+#include "runtime/src/Manifest.h"
 #include "tools/dl-compile/Options.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -118,6 +119,25 @@ static void requireGraph(const json::Object &reference) {
           "a reference graph that dl-run reads", error + "\n" + text);
 }
 
+/// What is written about a kernel is read by the runtime.
+static void requireManifest(json::Object kernel, bool isOperator) {
+  kernel["format"] = "so";
+  kernel["blob"] = 0;
+  json::Object manifest{
+      {"format", DLK_FORMAT_VERSION},
+      {"operator", ""},
+      {"symbols", json::Array{"B", "T", "HQ", "HV"}},
+      {"blobs",
+       json::Array{json::Object{{"offset", 64}, {"bytes", 0}, {"hash", std::string(32, '0')}}}},
+      {"kernels", json::Array{std::move(kernel)}}};
+  std::string text = formatv("{0}", json::Value(std::move(manifest))), error;
+  dl::runtime::Manifest result;
+  bool isRead = dl::runtime::parseManifest(text.data(), text.size(), 64, result, error);
+  // Tile kernels say themselves what is in their manifest, right or wrong.
+  require(isRead || (!isOperator && !StringRef(error).contains("not valid JSON")),
+          "a manifest that the runtime reads", error + "\n" + text);
+}
+
 static void compile(const Spec &spec, const KernelRequest &request) {
   if (request.kind != "tile") {
     std::string diagnostics;
@@ -134,10 +154,12 @@ static void compile(const Spec &spec, const KernelRequest &request) {
   }
   std::string diagnostics;
   auto kernel = compileKernel(spec, request, Stage::Tile, diagnostics);
-  if (failed(kernel))
+  if (failed(kernel)) {
     requireMessage(diagnostics, "schedule");
-  else
-    requireLegal(kernel->text, "a legal tile kernel");
+    return;
+  }
+  requireLegal(kernel->text, "a legal tile kernel");
+  requireManifest(std::move(kernel->manifest), request.kind != "tile");
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -296,8 +296,9 @@ static LogicalResult verifyArgAttr(OperatorOp op, unsigned i, NamedAttribute att
     auto text = dyn_cast<StringAttr>(attr.getValue());
     bool valid = (number && number.getValue().isFinite()) || (text && parseKeyDimPower(text));
     if (!type.isF32() || i < op.getNumInputs() || !valid) // C11
-      return op.emitOpError("expected linattn.default to be a finite number or \"key_dim^P\" on an "
-                            "f32 param, got ")
+      return op.emitOpError(
+                 "expected linattn.default to be a finite number or \"key_dim^P\", P from "
+                 "-8 to 8, on an f32 param, got ")
              << attr.getValue() << " on '" << arg << "' of type " << type;
     return success();
   }

@@ -55,7 +55,8 @@ def LinAttn_OperatorOp : LinAttn_Op<"operator", [
     - C9: there is at least one state, and states have type `!linattn.state`.
     - C10: there is at least one output, and outputs are f32 tensors of value heads.
     - C11: `linattn.dtype` is f32, bf16 or f16 on an input or an encoded param; `linattn.default` is
-      a finite number or "key_dim^P" on an f32 param; there is no other `linattn.` attribute.
+      a finite number or "key_dim^P", P from -8 to 8, on an f32 param; there is no other `linattn.`
+      attribute.
     - C12: option names are identifiers; an option is a choice (a list of at least one identifier,
       none twice), a flag or a `#linattn.number`.
     - C13: the body holds `linattn` ops, `arith.constant` and elementwise `arith` and `math` ops

@@ -144,10 +144,11 @@ void DagReader::readPorts(const JsonReader &reader, std::vector<Port> &ports) {
 void DagReader::readLeaf(const JsonReader &reader, const std::string &name, Node &node) {
   if (name == "constant") {
     node.kind = OpKind::Constant;
-    // JSON has no infinities: they come as text.
+    // JSON has no infinities and no NaN: they come as text.
+    static constexpr double named[] = {INFINITY, -INFINITY, NAN};
     JsonReader value = reader.at("value");
     if (value.raw() && value.raw()->is_string())
-      node.number = value.choice({"inf", "-inf"}) == 0 ? INFINITY : -INFINITY;
+      node.number = named[value.choice({"inf", "-inf", "nan"})];
     else
       node.number = value.number();
     return;

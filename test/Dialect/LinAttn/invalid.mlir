@@ -264,7 +264,7 @@ linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: f
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>
-// expected-error @+1 {{expected linattn.default to be a finite number or "key_dim^P" on an f32 param, got "value_dim^-0.5" on 'x' of type 'f32'}}
+// expected-error @+1 {{expected linattn.default to be a finite number or "key_dim^P", P from -8 to 8, on an f32 param, got "value_dim^-0.5" on 'x' of type 'f32'}}
 linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: f32 {linattn.default = "value_dim^-0.5"}) state(%S: !linattn.state) -> (o: !value) {
   %o = linattn.read %S, %q : !key -> !value
   linattn.yield %S, %o : !linattn.state, !value
@@ -276,7 +276,19 @@ linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: f
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>
-// expected-error @+1 {{expected linattn.default to be a finite number or "key_dim^P" on an f32 param, got 1.000000e+00 : f64 on 'x'}}
+// expected-error @+1 {{expected linattn.default to be a finite number or "key_dim^P", P from -8 to 8, on an f32 param, got "key_dim^9" on 'x' of type 'f32'}}
+linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: f32 {linattn.default = "key_dim^9"}) state(%S: !linattn.state) -> (o: !value) {
+  %o = linattn.read %S, %q : !key -> !value
+  linattn.yield %S, %o : !linattn.state, !value
+}
+
+// -----
+
+// C11
+!key = tensor<?xf32, #linattn.of<key, key_head>>
+!value = tensor<?xf32, #linattn.of<value, value_head>>
+!per_head = tensor<f32, #linattn.of<scalar, value_head>>
+// expected-error @+1 {{expected linattn.default to be a finite number or "key_dim^P", P from -8 to 8, on an f32 param, got 1.000000e+00 : f64 on 'x'}}
 linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: !per_head {linattn.default = 1.0}) state(%S: !linattn.state) -> (o: !value) {
   %o = linattn.read %S, %q : !key -> !value
   linattn.yield %S, %o : !linattn.state, !value

@@ -1,0 +1,10 @@
+// JSON has no infinities.
+!value = tensor<?xf32, #linattn.of<value, value_head>>
+!key = tensor<?xf32, #linattn.of<key, key_head>>
+linattn.operator @f(%v: !value, %k: !key) state(%S: !linattn.state) -> (o: !value) {
+  %c = arith.constant 0x7F800000 : f32
+  %b = linattn.broadcast %c : f32 -> !value
+  %m = arith.minimumf %b, %v : !value
+  %S1 = linattn.write %S, %k, %v : !key, !value
+  linattn.yield %S1, %m : !linattn.state, !value
+}
