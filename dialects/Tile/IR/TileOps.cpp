@@ -10,6 +10,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/Support/JSON.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace dl::tile;
@@ -48,6 +50,42 @@ static bool isParameter(Type type) {
          succeeded(memref.getStridesAndOffset(strides, offset)) && offset == 0;
 }
 
+/// Whether a manifest, which is JSON, can hold it.
+static bool isManifestValue(Attribute value) {
+  if (auto text = dyn_cast_or_null<StringAttr>(value))
+    return llvm::json::isUTF8(text.getValue());
+  if (auto number = dyn_cast_or_null<IntegerAttr>(value))
+    return number.getType().isIndex() ||
+           (number.getType().isSignlessInteger() && number.getType().getIntOrFloatBitWidth() <= 64);
+  if (auto number = dyn_cast_or_null<FloatAttr>(value))
+    return number.getValue().isFinite() && std::isfinite(number.getValueAsDouble());
+  if (auto parts = dyn_cast_or_null<ArrayAttr>(value))
+    return llvm::all_of(parts, isManifestValue);
+  return false;
+}
+
+static LogicalResult verifyManifestValues(KernelOp kernel) {
+  auto check = [&](StringRef name, Attribute value) -> LogicalResult {
+    if (isManifestValue(value))
+      return success();
+    return kernel.emitOpError("C5: expected ")
+           << name << " to hold text, integers, finite numbers or arrays of them, got " << value;
+  };
+  if (kernel.getGrid() && failed(check("grid", *kernel.getGrid())))
+    return failure();
+  for (unsigned i = 0, e = kernel.getNumArguments(); i < e; ++i) {
+    for (StringRef name :
+         {"tile.name", "tile.role", "tile.access", "tile.shape", "tile.value", "tile.default"})
+      if (Attribute value = kernel.getArgAttr(i, name); value && failed(check(name, value)))
+        return failure();
+    if (auto needs = kernel.getArgAttrOfType<DictionaryAttr>(i, "tile.requires"))
+      for (NamedAttribute entry : needs)
+        if (failed(check("tile.requires", entry.getValue())))
+          return failure();
+  }
+  return success();
+}
+
 LogicalResult KernelOp::verifyRegions() {
   for (auto [index, type] : llvm::enumerate(getArgumentTypes())) // C1
     if (!isParameter(type))
@@ -61,6 +99,8 @@ LogicalResult KernelOp::verifyRegions() {
       name.empty() || llvm::isDigit(name.front()) ||
       !llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
     return emitOpError("C4: expected an identifier as name, got '") << name << "'";
+  if (failed(verifyManifestValues(*this))) // C5
+    return failure();
   int64_t threads = getThreads(); // C2
   if (threads <= 0 || threads % 32 != 0 || threads > 1024)
     return emitOpError("C2: expected threads to be a positive multiple of 32, at most 1024, got ")

@@ -53,6 +53,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, S
     - C2: `threads` is a positive multiple of 32, at most 1024.
     - C3: every distributed tensor in the body has a layout for exactly `threads` threads.
     - C4: the name is an identifier: letters, digits and underscores, no digit first.
+    - C5: what goes into a manifest (the grid, and what is said of arguments) is text, integers of at most 64 bits, finite
+      numbers or arrays of them.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, I64Attr:$threads,
                        OptionalAttr<ArrayAttr>:$grid, DefaultValuedAttr<I64Attr, "0">:$min_blocks,

@@ -154,6 +154,22 @@ tile.kernel @"a.b"() attributes {threads = 32 : i64} {
 
 // -----
 
+// kernel C5: manifests are JSON
+// expected-error @+1 {{C5: expected tile.shape to hold text, integers, finite numbers or arrays of them, got [f32]}}
+tile.kernel @bad(%x: memref<?xf32, strided<[1]>> {tile.shape = [f32]}) attributes {threads = 32 : i64} {
+  tile.return
+}
+
+// -----
+
+// kernel C5: JSON has no infinities
+// expected-error @+1 {{C5: expected tile.default to hold}}
+tile.kernel @bad(%f: f32 {tile.default = 0x7F800000 : f32}) attributes {threads = 32 : i64} {
+  tile.return
+}
+
+// -----
+
 // kernel C2: whole warps
 // expected-error @+1 {{C2: expected threads to be a positive multiple of 32, at most 1024, got 48}}
 tile.kernel @bad() attributes {threads = 48 : i64} {
