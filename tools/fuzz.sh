@@ -52,7 +52,7 @@ seeds_of() {
       awk -v name="$build/seeds/spec/${name//\//-}" \
         '/^\/\/ -----/ { ++part; next } { print > (name "." part + 0) }' "$file"
     done
-    printf '%s\n' examples/*.mlir test/specs/*.mlir
+    printf '%s\n' examples/*.mlir test/specs/*.mlir test/Fuzz/generic/*.mlir
   fi
   printf '%s\n' $build/seeds/"$1"/*
 }
