@@ -10,7 +10,8 @@
 #
 # Needs no GPU: the cpu target runs the kernels. Kernels are also assembled where
 # ptxas is on PATH. clang-tidy looks at changed files only, and only if they are
-# few; 'bash tools/lint.sh --tidy --all' looks at all of them.
+# few; 'bash tools/lint.sh --tidy --all' looks at all of them. The runtime's tests
+# also run under ASan and UBSan, and both fuzzers for 10 s (tools/fuzz.sh).
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -61,6 +62,15 @@ fi
 
 step "Tests"
 (cd "$root" && ctest --preset "$preset" -j "$(nproc)") || failed+=(tests)
+
+if [[ $preset == default ]]; then
+  step "The runtime's tests with sanitizers"
+  build_preset sanitize-runtime || die "the build failed"
+  (cd "$root" && ctest --preset sanitize-runtime -j "$(nproc)") || failed+=("sanitized runtime")
+
+  step "Fuzzing"
+  bash "$root/tools/fuzz.sh" --seconds=10 || failed+=(fuzzing)
+fi
 
 if ((${#failed[@]})); then
   printf '\ncheck: FAILED (%s) after %d s\n' "${failed[*]}" "$SECONDS"
