@@ -57,6 +57,20 @@ seeds_of() {
   printf '%s\n' $build/seeds/"$1"/*
 }
 
+# prune FUZZER: of the kept inputs leaves those that together reach as much as all,
+# once there are so many that reading them takes seconds.
+prune() {
+  local corpus=$build/corpus/$1
+  (($(find "$corpus" -type f | wc -l) > 3000)) || return 0
+  rm -rf "$corpus.new"
+  mkdir "$corpus.new"
+  if $build/bin/"$1"_fuzzer -merge=1 -timeout=20 -rss_limit_mb=4096 \
+    -artifact_prefix="$build/findings/$1/" "$corpus.new" "$corpus" >"$build/$1.merge.log" 2>&1; then
+    rm -rf "$corpus"
+    mv "$corpus.new" "$corpus"
+  fi
+}
+
 # fuzz FUZZER: the regressions, then new inputs; says where a finding lies.
 fuzz() {
   local name=$1 log=$build/$1.log list=$build/$1.seeds finding
@@ -70,6 +84,7 @@ fuzz() {
     $build/bin/"$name"_fuzzer "${options[@]}" "${more[@]}" -max_total_time="$seconds" \
       -max_len=16384 -seed_inputs=@"$list" $build/corpus/"$name" >"$log" 2>&1; then
     echo "$name: $(sed -n 's/^Done \([0-9]* runs\).*/\1/p' "$log"), no finding"
+    prune "$name"
     return
   fi
   tail -n 60 "$log"

@@ -67,7 +67,10 @@ json Mutator::makeNumber(const json &old) {
                                   INT64_MAX,
                                   INT64_MAX - 1,
                                   INT64_MIN};
-  switch (below(6)) {
+  switch (below(8)) {
+  case 6:
+  case 7:
+    return below(2); // what divides, counts or sizes most often goes wrong with
   case 0:
     return old.is_number_integer() ? json(int64_t(old.get<uint64_t>() + 1)) : json(1);
   case 1:

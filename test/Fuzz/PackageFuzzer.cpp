@@ -191,16 +191,18 @@ void Walk::run() {
     readKernel(dlk_kernel_at(package, i));
 }
 
-static void openPackage(const char *data, size_t size, uint64_t seed) {
+/// Returns whether it is a package.
+static bool openPackage(const char *data, size_t size, uint64_t seed) {
   dlk_package *package = nullptr;
   dlk_status status = dlk_package_open_memory(data, size, &package);
   require((status == DLK_OK) == (package != nullptr), "a package exactly when it is opened");
   if (!package) {
     require(status == DLK_BAD_PACKAGE && *dlk_last_error(), "a bad package, with a message");
-    return;
+    return false;
   }
   Walk(package, seed).run();
   dlk_package_close(package);
+  return true;
 }
 
 static void readReference(const std::string &text) {
@@ -227,14 +229,15 @@ static void readReference(const std::string &text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string input(reinterpret_cast<const char *>(data), size);
   const uint64_t seed = XXH3_64bits(data, size);
-  if (input.compare(0, 6, DLK_MAGIC, 6) == 0) {
-    openPackage(input.data(), input.size(), seed);
-    return 0;
-  }
+  // What is refused is not kept: a change to something legal comes further than one more change to
+  // something that is refused already.
+  constexpr int keep = 0, drop = -1;
+  if (input.compare(0, 6, DLK_MAGIC, 6) == 0)
+    return openPackage(input.data(), input.size(), seed) ? keep : drop;
   const std::string package = dl::test::makePackageFromText(input, {"code", "// spec\n"});
-  openPackage(package.data(), package.size(), seed);
+  const bool isPackage = openPackage(package.data(), package.size(), seed);
   readReference(input);
-  return 0;
+  return isPackage ? keep : drop;
 }
 
 //===----------------------------------------------------------------------===//

@@ -60,6 +60,26 @@ static json makeRichManifest() {
   return manifest;
 }
 
+/// As little as a kernel can be, with an expression wherever one can stand.
+static json makeSmallManifest() {
+  json manifest = dl::test::makeManifest();
+  manifest.erase("reference");
+  json &kernel = manifest["kernels"][0];
+  const json q = kernel["args"][0], v = kernel["args"][2], state = kernel["args"][5];
+  kernel["args"] = {q, v, state};
+  kernel["args"][1]["shape"] = {json{"div", "T", 2}, json{"sub", "B", 1}, json{"max", "HV", 3}, 8};
+  kernel["scalars"] = json::array({kernel["scalars"][3]});
+  kernel["grid"] = {json{"ceildiv", "B", 4}, json{"mod", "HV", 8}, json{"add", 1, "T"}};
+  return manifest;
+}
+
+/// A reference graph alone.
+static json makeReferenceManifest() {
+  json manifest = makeRichManifest();
+  manifest["kernels"] = json::array();
+  return manifest;
+}
+
 int main(int argc, char **argv) {
   if (argc != 2) {
     std::cerr << "usage: dl-write-fuzz-seeds FOLDER\n";
@@ -76,6 +96,8 @@ int main(int argc, char **argv) {
   write("package.dlk", package);
   write("manifest.json", manifestOf(package));
   write("rich.json", manifestOf(dl::test::makePackage(makeRichManifest(), blobs)));
+  write("small.json", manifestOf(dl::test::makePackage(makeSmallManifest(), blobs)));
+  write("reference.json", manifestOf(dl::test::makePackage(makeReferenceManifest(), blobs)));
   if (!ok)
     std::cerr << "dl-write-fuzz-seeds: cannot write to " << argv[1] << '\n';
   return ok ? 0 : 1;
