@@ -10,8 +10,8 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.dl_test_exec_root
-# specs are inputs of tests, Inputs folders likewise; the rest is not run by lit.
-config.excludes = ["specs", "Inputs", "CMakeLists.txt", "lit.cfg.py", "lit.site.cfg.py.in"]
+# specs are inputs of tests, Inputs folders and Fuzz likewise; the rest is not run by lit.
+config.excludes = ["specs", "Fuzz", "Inputs", "CMakeLists.txt", "lit.cfg.py", "lit.site.cfg.py.in"]
 
 # Our tools first, then FileCheck, not, count, split-file and mlir-runner of LLVM.
 config.environment["PATH"] = os.pathsep.join(
