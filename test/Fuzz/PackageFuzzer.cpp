@@ -25,6 +25,7 @@
 
 using nlohmann::json;
 
+// NOLINTBEGIN(readability-identifier-naming): libFuzzer gives the names
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
 /// What must hold whatever the input is.
@@ -275,7 +276,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   if (!isPackage && random() % 8) {
     std::string changed = dl::test::mutateJson(input, random);
     if (changed != input && changed.size() <= maxSize) {
-      std::memcpy(data, changed.data(), changed.size());
+      std::copy(changed.begin(), changed.end(), data);
       return changed.size();
     }
   }
@@ -283,7 +284,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   if (isPackage && random() % 8) {
     std::string package(reinterpret_cast<char *>(data), size);
     seal(package, random);
-    std::memcpy(data, package.data(), size);
+    std::copy(package.begin(), package.end(), data);
   }
   return size;
 }
+// NOLINTEND(readability-identifier-naming)

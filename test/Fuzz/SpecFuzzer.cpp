@@ -25,13 +25,14 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 using namespace llvm;
 using namespace dl;
 using namespace dl::package;
 
+// libFuzzer and the sanitizers give the names.
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier)
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
 // MLIR's and LLVM's archives are not instrumented: theirs and our half of an allocator would
@@ -251,6 +252,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   std::string changed = kind < 3 ? mutateOptions(text, random) : mutator.mutate(text, random);
   if (changed.empty() || changed.size() > maxSize)
     return LLVMFuzzerMutate(data, size, maxSize);
-  std::memcpy(data, changed.data(), changed.size());
+  copy(changed, data);
   return changed.size();
 }
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
