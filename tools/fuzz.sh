@@ -7,9 +7,10 @@
 #
 # Built with ASan, UBSan and assertions in build-fuzz/ (the first time 1.5 minutes on
 # two cores). First the inputs of test/Fuzz/regressions/ are run, then new ones are
-# made from examples/, test/ and what earlier runs found worth keeping, which stays
-# in build-fuzz/corpus/. On a finding the exit status is 1 and the input stays in
-# build-fuzz/findings/: fix it, and move it to test/Fuzz/regressions/.
+# made from examples/, test/ and, in runs of a minute or more, from what such runs
+# found worth keeping, which stays in build-fuzz/corpus/. On a finding the exit
+# status is 1 and the input stays in build-fuzz/findings/: fix it, and move it to
+# test/Fuzz/regressions/.
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -57,34 +58,25 @@ seeds_of() {
   printf '%s\n' $build/seeds/"$1"/*
 }
 
-# prune FUZZER: of the kept inputs leaves those that together reach as much as all,
-# once there are so many that reading them takes seconds.
-prune() {
-  local corpus=$build/corpus/$1
-  (($(find "$corpus" -type f | wc -l) > 3000)) || return 0
-  rm -rf "$corpus.new"
-  mkdir "$corpus.new"
-  if $build/bin/"$1"_fuzzer -merge=1 -timeout=20 -rss_limit_mb=4096 \
-    -artifact_prefix="$build/findings/$1/" "$corpus.new" "$corpus" >"$build/$1.merge.log" 2>&1; then
-    rm -rf "$corpus"
-    mv "$corpus.new" "$corpus"
-  fi
-}
-
 # fuzz FUZZER: the regressions, then new inputs; says where a finding lies.
 fuzz() {
   local name=$1 log=$build/$1.log list=$build/$1.seeds finding
   local options=(-timeout=20 -rss_limit_mb=4096 -artifact_prefix="$build/findings/$name/")
-  local regressions more=()
+  local regressions more=() corpus=$build/corpus/$1
+  # A short run would only read what is kept: it starts from the seeds alone.
+  if ((seconds < 60)); then
+    corpus=$build/corpus/$name.short
+    rm -rf "$corpus"
+    mkdir "$corpus"
+  fi
   mapfile -t regressions < <(find "test/Fuzz/regressions/$name" -type f | sort)
   [[ $name != spec ]] || more=(-dict=test/Fuzz/spec.dict)
   seeds_of "$name" | paste -sd, >"$list"
   # Longer inputs than the longest seed find nothing more and are slow.
   if $build/bin/"$name"_fuzzer "${options[@]}" -runs=1 "${regressions[@]}" >"$log" 2>&1 &&
     $build/bin/"$name"_fuzzer "${options[@]}" "${more[@]}" -max_total_time="$seconds" \
-      -max_len=16384 -seed_inputs=@"$list" $build/corpus/"$name" >"$log" 2>&1; then
+      -max_len=16384 -seed_inputs=@"$list" "$corpus" >"$log" 2>&1; then
     echo "$name: $(sed -n 's/^Done \([0-9]* runs\).*/\1/p' "$log"), no finding"
-    prune "$name"
     return
   fi
   tail -n 60 "$log"
