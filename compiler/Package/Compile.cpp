@@ -193,8 +193,11 @@ int64_t bytesInFlight(const CompiledKernel &kernel) { return kernel.minBlocks * 
 /// wants downwards, all that fit and the next smaller one. (The assembler sometimes fits a smaller
 /// budget better.)
 SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &target,
-                                                         int64_t threads, int64_t wanted) {
+                                                         int64_t threads, int64_t wanted,
+                                                         int64_t stateRegisters) {
   constexpr int64_t granularity = 8;
+  constexpr int64_t besideState = 16; // no kernel has come by with less
+
   SmallVector<std::pair<int64_t, int64_t>> budgets; // (blocks, registers)
   int64_t fitting = std::min(target.maxThreadsPerSM / threads, target.maxBlocksPerSM);
   wanted = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, fitting));
@@ -202,7 +205,7 @@ SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &t
     int64_t most = std::min(target.registersPerSM / (threads * blocks), target.registersPerThread);
     most = most / granularity * granularity;
     for (int64_t registers : {most, most - granularity})
-      if (registers >= 32 && registers <= most)
+      if (registers >= std::max<int64_t>(32, stateRegisters + besideState))
         budgets.push_back({blocks, registers});
   }
   return budgets;
@@ -225,7 +228,8 @@ LogicalResult Backend::runGPU(tile::KernelOp kernel) {
     return failure();
   // The model proposes how many blocks an SM shall hold; the assembler has the last word.
   SmallVector<std::pair<int64_t, int64_t>> budgets =
-      registerBudgets(*request.target, kernel.getThreads(), kernel.getMinBlocks());
+      registerBudgets(*request.target, kernel.getThreads(), kernel.getMinBlocks(),
+                      integerAttr(kernel, kStateRegistersAttrName));
   std::string spills;
   for (auto [blocks, registers] : budgets) {
     if (request.minBlocks != 0 && blocks != request.minBlocks)
@@ -245,7 +249,8 @@ LogicalResult Backend::runGPU(tile::KernelOp kernel) {
   }
   if (spills.empty())
     return kernel.emitError() << request.minBlocks << " resident blocks of " << kernel.getThreads()
-                              << " threads: " << request.target->name << " holds "
+                              << " threads with " << integerAttr(kernel, kStateRegistersAttrName)
+                              << " registers of state: " << request.target->name << " holds "
                               << (budgets.empty() ? 0 : budgets.front().first);
   return kernel.emitError()
          << spills << " on " << request.target->name
@@ -422,19 +427,24 @@ static FailureOr<CompiledKernel> compileOnce(const Spec &spec, const KernelReque
   return result;
 }
 
-/// The ways to schedule the request, best first.
-static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
-  std::vector<KernelRequest> result;
+static schedule::RecurrentProblem problemOf(const KernelRequest &request) {
   schedule::RecurrentProblem problem;
   problem.keyDim = request.keyDim;
   problem.valueDim = request.valueDim;
+  problem.stateBytes = request.stateType == "f32" ? 4 : 2;
   problem.layout =
       request.stateLayout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
+  return problem;
+}
+
+/// The ways to schedule the request, best first.
+static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
+  std::vector<KernelRequest> result;
   bool choose = request.target->isGPU() && request.kind != "tile" && findAssembler();
   schedule::RecurrentOverrides forced{request.valueTile, request.keyLanes, request.keyWarps,
                                       request.minBlocks};
   for (const schedule::RecurrentOverrides &overrides :
-       schedule::recurrentAlternatives(problem, forced)) {
+       schedule::recurrentAlternatives(problemOf(request), forced)) {
     result.push_back(request);
     result.back().keyWarps = overrides.keyWarps;
     if (!choose)
@@ -466,7 +476,7 @@ FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const Ker
     best = std::move(*kernel);
     diagnostics = messages; // warnings
     chosen = alternative;
-    if (bytesInFlight(*best) >= schedule::kBytesInFlight)
+    if (bytesInFlight(*best) >= schedule::enoughBytesInFlight(problemOf(request)))
       break;
   }
   if (!best) {

@@ -13,11 +13,21 @@ using namespace dl::schedule;
 
 namespace {
 constexpr int64_t kVectorElements = 4; // of fp32: one 16-byte access
+constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kMinDim = 16, kMaxDim = 256;
 constexpr int64_t kMaxWarps = 32;
 constexpr int64_t kMaxKeyWarps = 8;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Elements of the state in one access along its contiguous axis.
+int64_t stateVector(const RecurrentProblem &problem) {
+  int64_t dim = problem.layout == StateLayout::KV ? problem.valueDim : problem.keyDim;
+  int64_t vector = kVectorBytes / problem.stateBytes;
+  while (vector > kVectorElements && dim % vector != 0)
+    vector /= 2;
+  return vector;
+}
 
 constexpr int64_t kFewRegisters = 32;
 constexpr int64_t kManyBytesInFlight = 128 * 1024;
@@ -26,7 +36,7 @@ constexpr int64_t kManyBytesInFlight = 128 * 1024;
 /// that the assembler can schedule with measured better than further warps. Threads with much state
 /// have registers to spare beside it.
 int64_t residentBlocks(const RecurrentProblem &problem, int64_t valueTile, int64_t stateRegisters) {
-  int64_t bytes = problem.keyDim * valueTile * static_cast<int64_t>(sizeof(float));
+  int64_t bytes = problem.keyDim * valueTile * problem.stateBytes;
   return ceilDiv(stateRegisters > kFewRegisters ? kManyBytesInFlight : kBytesInFlight, bytes);
 }
 
@@ -46,25 +56,25 @@ layout::BlockedParams keyVectorLayout(int64_t keyDim, int64_t warps) {
 
 bool isLarge(int64_t keyDim) { return keyDim >= 128; }
 
-/// Enough warps, up to 8, that a thread holds at most 16 rows, or 8 of a small K. Measured with K
-/// of 128 and 256, 16 rows beat 8 by 10 % at 8 rows of batch and by up to 1 % at 64 and more; with
-/// 64 they lose.
-int64_t usualKeyWarps(int64_t keyDim, int64_t keyLanes) {
-  int64_t rowsPerThread = isLarge(keyDim) ? 16 : 8, warps = 1;
+/// Enough warps, up to 8, that a thread holds at most 16 rows of four columns, or 8 of a small K.
+/// Measured with K of 128 and 256, 16 rows beat 8 by 10 % at 8 rows of batch and by up to 1 % at 64
+/// and more; with 64 they lose.
+int64_t usualKeyWarps(int64_t keyDim, int64_t keyLanes, int64_t vector) {
+  int64_t rowsPerThread = (isLarge(keyDim) ? 16 : 8) * kVectorElements / vector, warps = 1;
   while (warps < kMaxKeyWarps && keyDim > keyLanes * warps * rowsPerThread)
     warps *= 2;
   return warps;
 }
 
-/// V contiguous: 8 lanes read 32 columns of a row, a full line of fp32; rows are dealt to 4 lanes,
+/// V contiguous: 8 lanes read a full line of a row, 32 columns of fp32; rows are dealt to 4 lanes,
 /// some warps and registers, and further warps stand side by side along V.
 llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
                                      const RecurrentOverrides &overrides) {
   int64_t keyLanes = overrides.keyLanes ? overrides.keyLanes : kUsualKeyLanes;
-  int64_t valueLanes = 32 / keyLanes, columns = valueLanes * kVectorElements;
-  // Decided by K alone: it is the shape of the summation tree.
+  int64_t vector = stateVector(problem), valueLanes = 32 / keyLanes, columns = valueLanes * vector;
+  // Never by the batch: it is the shape of the summation tree.
   int64_t keyWarps =
-      overrides.keyWarps ? overrides.keyWarps : usualKeyWarps(problem.keyDim, keyLanes);
+      overrides.keyWarps ? overrides.keyWarps : usualKeyWarps(problem.keyDim, keyLanes, vector);
   int64_t strips = ceilDiv(problem.valueDim, columns), valueWarps = strips;
   if (overrides.valueTile) {
     if (overrides.valueTile % columns != 0)
@@ -72,7 +82,8 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
                                      int(overrides.valueTile));
     valueWarps = overrides.valueTile / columns;
   } else if (problem.canSplitValue) {
-    valueWarps = strips % 2 == 0 ? 2 : 1; // 64 columns: half of a row of 128 at a time
+    // 64 columns: half of a row of 128 at a time.
+    valueWarps = vector == kVectorElements && strips % 2 == 0 ? 2 : 1;
   }
   // Where one block holds all of V, no other split has to give the same bits.
   while (!problem.canSplitValue && !overrides.keyWarps && keyWarps > 1 &&
@@ -88,9 +99,8 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
   // keys.
   int64_t run = keyPerThread % kVectorElements == 0 ? kVectorElements : keyPerThread;
   plan.valueTile = valueWarps * columns;
-  plan.state = {
-      {run, kVectorElements}, {keyLanes, valueLanes}, {keyWarps, valueWarps}, {1, 0}, plan.warps};
-  plan.minBlocks = residentBlocks(problem, plan.valueTile, keyPerThread * kVectorElements);
+  plan.state = {{run, vector}, {keyLanes, valueLanes}, {keyWarps, valueWarps}, {1, 0}, plan.warps};
+  plan.minBlocks = residentBlocks(problem, plan.valueTile, keyPerThread * vector);
 
   plan.key = keyVectorLayout(problem.keyDim, plan.warps);
   return plan;
@@ -100,17 +110,21 @@ llvm::Expected<RecurrentPlan> planKV(const RecurrentProblem &problem,
 llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
                                      const RecurrentOverrides &overrides) {
   RecurrentPlan plan;
+  int64_t vector = stateVector(problem);
   int64_t keyLanes = 32; // the largest that K fills exactly; if none does, pad
-  while (keyLanes > 4 && problem.keyDim % (kVectorElements * keyLanes) != 0)
+  while (keyLanes > 4 && problem.keyDim % (vector * keyLanes) != 0)
     keyLanes /= 2;
-  int64_t keyRepeats = ceilDiv(problem.keyDim, kVectorElements * keyLanes);
+  int64_t keyRepeats = ceilDiv(problem.keyDim, vector * keyLanes);
   int64_t valueLanes = 32 / keyLanes;
   plan.warps = 4;
   int64_t rows = valueLanes * plan.warps; // of V, held one per thread row
   int64_t tile = overrides.valueTile;
   if (!tile) {
+    // Half as much, with states of 16 bits, is 83 % of the ceiling instead of 93: every warp
+    // computes the key vectors for itself.
+    constexpr int64_t bytesPerThread = 128;
     int64_t perThread =
-        std::max<int64_t>(1, 32 / (kVectorElements * keyRepeats)); // 32 state registers
+        std::max<int64_t>(1, bytesPerThread / (vector * problem.stateBytes * keyRepeats));
     tile = std::min(rows * perThread, ceilDiv(problem.valueDim, rows) * rows);
     if (!problem.canSplitValue)
       tile = ceilDiv(problem.valueDim, rows) * rows;
@@ -119,9 +133,8 @@ llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
     return llvm::createStringError("value tile: expected a multiple of %d, got %d", int(rows),
                                    int(tile));
   plan.valueTile = tile;
-  plan.state = {
-      {kVectorElements, tile / rows}, {keyLanes, valueLanes}, {1, plan.warps}, {0, 1}, plan.warps};
-  plan.minBlocks = residentBlocks(problem, tile, kVectorElements * keyRepeats * tile / rows);
+  plan.state = {{vector, tile / rows}, {keyLanes, valueLanes}, {1, plan.warps}, {0, 1}, plan.warps};
+  plan.minBlocks = residentBlocks(problem, tile, vector * keyRepeats * tile / rows);
   // With all lanes along K the tile's own slice holds each key once; with fewer it holds copies.
   plan.keyIsSlice = keyLanes == layout::kWarpSize;
   plan.key = keyVectorLayout(problem.keyDim, plan.warps);
@@ -134,10 +147,12 @@ schedule::recurrentAlternatives(const RecurrentProblem &problem, const Recurrent
   llvm::SmallVector<RecurrentOverrides> result{forced};
   if (problem.layout != StateLayout::KV || forced.keyWarps || forced.minBlocks)
     return result;
-  // The other way round: few rows in many threads where usually many rows lie in few, or back.
+  // The other way round: few rows in many threads where usually many rows lie in few, or back. With
+  // states of 16 bits the maths of key vectors, which every warp does for itself, wants few warps.
   int64_t keyLanes = forced.keyLanes ? forced.keyLanes : kUsualKeyLanes;
-  int64_t usual = usualKeyWarps(problem.keyDim, keyLanes);
-  int64_t other = isLarge(problem.keyDim) ? 2 * usual : usual / 2;
+  int64_t vector = stateVector(problem);
+  int64_t usual = usualKeyWarps(problem.keyDim, keyLanes, vector);
+  int64_t other = isLarge(problem.keyDim) && vector == kVectorElements ? 2 * usual : usual / 2;
   if (other >= 1 && other <= kMaxKeyWarps) {
     result.push_back(forced);
     result.back().keyWarps = other;

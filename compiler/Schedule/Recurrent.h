@@ -11,8 +11,8 @@
 //
 //  * how the K axis is dealt to lanes, warps and registers. This alone fixes the tree in which a
 //  read is summed, so for one dealing every split of V gives the same bits. The usual dealing
-//  depends on K and the state's layout only; a kernel for which another one is chosen says so in
-//  its package;
+//  depends on K and the state's layout and type only; a kernel for which another one is chosen says
+//  so in its package;
 //  * how wide a V tile is, in 16-byte accesses along the contiguous axis;
 //  * the layout in which token-local key vectors are computed before they meet the tile.
 //
@@ -32,6 +32,7 @@ enum class StateLayout { KV, VK };
 struct RecurrentProblem {
   int64_t keyDim = 0, valueDim = 0;
   StateLayout layout = StateLayout::KV;
+  int64_t stateBytes = 4; ///< of an element of the state in memory
   /// False if a token's step sums along V: then one block must hold all of V.
   bool canSplitValue = true;
 };
@@ -64,8 +65,14 @@ llvm::SmallVector<RecurrentOverrides> recurrentAlternatives(const RecurrentProbl
                                                             const RecurrentOverrides &forced);
 
 /// Bytes of state that an SM should have on the way at once. Measured on an H200: at 96 KiB and
-/// more decode runs at 92 % of the read-modify-write ceiling or better, at 64 KiB at 76 to 94 %.
+/// more decode of f32 states runs at 92 % of the read-modify-write ceiling or better, at 64 KiB at
+/// 76 to 94 %.
 constexpr int64_t kBytesInFlight = 96 * 1024;
+/// How many of them are enough not to look for another way. States of 16 bits take two registers
+/// for four bytes, so 96 KiB are out of reach; with 64 they run at 85 to 94 %, with 48 at 75 %.
+inline int64_t enoughBytesInFlight(const RecurrentProblem &problem) {
+  return problem.stateBytes == 2 ? 64 * 1024 : kBytesInFlight;
+}
 
 /// The plan for a problem, or one line that says which dimension cannot be served and what could.
 llvm::Expected<RecurrentPlan> planRecurrent(const RecurrentProblem &problem,

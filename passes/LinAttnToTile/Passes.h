@@ -14,6 +14,8 @@
 namespace dl {
 /// On a scheduled kernel: bytes of state that one block holds in registers.
 constexpr llvm::StringLiteral kStateBytesAttrName = "tile.state_bytes";
+/// On a scheduled kernel: registers that a thread holds of them, in f32.
+constexpr llvm::StringLiteral kStateRegistersAttrName = "tile.state_registers";
 /// On a scheduled kernel: warps that share the sum over K.
 constexpr llvm::StringLiteral kKeyWarpsAttrName = "tile.key_warps";
 

@@ -400,9 +400,10 @@ LogicalResult RecurrentKernel::emit() {
                                   builder.getFunctionType(arguments.getTypes(), {}),
                                   plan.warps * 32, grid, plan.minBlocks, /*max_registers=*/0,
                                   builder.getArrayAttr(arguments.getAttributes()), ArrayAttr());
-  int64_t stateBytes =
-      types.keyDim * plan.valueTile * static_cast<int64_t>(sizeof(float) * op.getNumStates());
-  kernel->setAttr(kStateBytesAttrName, builder.getI64IntegerAttr(stateBytes));
+  int64_t elements = types.keyDim * plan.valueTile * op.getNumStates();
+  kernel->setAttr(kStateBytesAttrName,
+                  builder.getI64IntegerAttr(elements * types.state.getIntOrFloatBitWidth() / 8));
+  kernel->setAttr(kStateRegistersAttrName, builder.getI64IntegerAttr(elements / (plan.warps * 32)));
   kernel->setAttr(kKeyWarpsAttrName, builder.getI64IntegerAttr(plan.state.warps[0]));
   Block *entry = &kernel.getBody().emplaceBlock();
   for (Type type : arguments.getTypes())
@@ -481,6 +482,7 @@ struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
     problem.keyDim = keyDim;
     problem.valueDim = valueDim;
     problem.layout = types.layout;
+    problem.stateBytes = types.state.getIntOrFloatBitWidth() / 8;
     problem.canSplitValue = !sumsAlongValue(op);
     llvm::Expected<dl::schedule::RecurrentPlan> plan =
         dl::schedule::planRecurrent(problem, {valueTile, keyLanes, keyWarps, minBlocks});

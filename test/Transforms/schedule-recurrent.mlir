@@ -1,5 +1,5 @@
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 value-tile=64" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,KV
-// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 state-layout=vk state-type=bf16" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,VK
+// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 state-layout=vk state-type=bf16 value-tile=64" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,VK
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=48" --canonicalize --cse | FileCheck %s --check-prefix=MASK
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=128 value-dim=128 state-layout=vk io-type=f32 min-blocks=3" --canonicalize --cse | FileCheck %s --check-prefix=F32
 
@@ -10,7 +10,7 @@
 // How the state is dealt to threads. With kv a read sums over 4 lanes and the warps of a column; with vk lanes run along K.
 // Key vectors have a layout of their own in which no lane computes what another one does.
 // KV-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [{{[0-9]+}}, 4], lanes = [4, 8], warps = [2, 2], order = [1, 0], num_warps = 4>
-// VK-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [4, {{[0-9]+}}], lanes = [16, 2], warps = [1, 4], order = [0, 1], num_warps = 4>
+// VK-DAG: #[[STATE:.+]] = #tile.blocked<per_thread = [8, {{[0-9]+}}], lanes = [8, 4], warps = [1, 4], order = [0, 1], num_warps = 4>
 // ALL-DAG: #[[KEY:.+]] = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 4>
 // ALL-DAG: #[[OFVALUE:.+]] = #tile.slice<0, #[[STATE]]>
 // ALL-DAG: #[[OFKEY:.+]] = #tile.slice<1, #[[STATE]]>
@@ -41,7 +41,8 @@
 // ALL-SAME:  %[[RECIPROCAL:[a-z0-9]+]]: i64 {{{.*}}tile.value = ["ceildiv", 4294967296, ["div", "HV", "HQ"]]}
 // Blocks split heads, tiles of V and rows; never K.
 // ALL-SAME:  grid = {{\[\["mul", "HV", 2\], \["min", "N", 32768\], \["ceildiv", "N", 32768\]\]}}
-// ALL-SAME:  tile.state_bytes = 16384
+// KV-SAME:   tile.state_bytes = 16384
+// VK-SAME:   tile.state_bytes = 8192
 
 // ALL-DAG:   %[[C0:.+]] = arith.constant 0 : index
 // ALL-DAG:   %[[C2:.+]] = arith.constant 2 : index

@@ -265,15 +265,17 @@ static Error checkSchedule(const CompileOptions &options) {
   const package::KernelRequest &forced = options.schedule;
   schedule::RecurrentProblem problem;
   for (auto [key, value] : options.dims)
-    for (const std::string &layout : options.stateLayouts) {
-      problem.keyDim = key;
-      problem.valueDim = value;
-      problem.layout = layout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
-      auto plan = schedule::planRecurrent(
-          problem, {forced.valueTile, forced.keyLanes, forced.keyWarps, forced.minBlocks});
-      if (!plan)
-        return createStringError("--schedule: " + toString(plan.takeError()));
-    }
+    for (const std::string &layout : options.stateLayouts)
+      for (const std::string &type : options.stateTypes) {
+        problem.keyDim = key;
+        problem.valueDim = value;
+        problem.layout = layout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
+        problem.stateBytes = type == "f32" ? 4 : 2;
+        auto plan = schedule::planRecurrent(
+            problem, {forced.valueTile, forced.keyLanes, forced.keyWarps, forced.minBlocks});
+        if (!plan)
+          return createStringError("--schedule: " + toString(plan.takeError()));
+      }
   return Error::success();
 }
 

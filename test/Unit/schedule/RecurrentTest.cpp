@@ -29,8 +29,10 @@ static RecurrentOverrides forced(int64_t valueTile, int64_t keyLanes, int64_t ke
 
 static const char *name(StateLayout layout) { return layout == StateLayout::KV ? "kv" : "vk"; }
 
-static RecurrentProblem problemOf(int64_t key, int64_t value, StateLayout layout) {
+static RecurrentProblem problemOf(int64_t key, int64_t value, StateLayout layout,
+                                  int64_t stateBytes = 4) {
   RecurrentProblem problem;
+  problem.stateBytes = stateBytes;
   problem.keyDim = key;
   problem.valueDim = value;
   problem.layout = layout;
@@ -62,12 +64,13 @@ static RegisterLayout stateLayout(const RecurrentProblem &problem, const Recurre
   return {};
 }
 
-/// All K and V that kernels are compiled for, in both layouts.
+/// All K and V that kernels are compiled for, in both layouts and both widths of states.
 static void forAllDims(const std::function<void(const RecurrentProblem &)> &check) {
   for (StateLayout layout : {StateLayout::KV, StateLayout::VK})
     for (int64_t key = 16; key <= 256; key += 4)
       for (int64_t value = 16; value <= 256; value += 4)
-        check(problemOf(key, value, layout));
+        for (int64_t bytes : {4, 2})
+          check(problemOf(key, value, layout, bytes));
 }
 
 /// In which order a read is summed along K: within a thread, over lanes, over warps. How many
@@ -277,6 +280,27 @@ TEST(Recurrent, AlternativesDealKTheOtherWayRound) {
       planOf(problem, way); // can be scheduled
     }
   }
+}
+
+TEST(Recurrent, StatesOf16BitsLieInAccessesOf16BytesToo) {
+  for (StateLayout layout : {StateLayout::KV, StateLayout::VK})
+    for (auto [dim, vector] : {std::pair<int64_t, int64_t>{128, 8}, {96, 8}, {100, 4}, {20, 4}}) {
+      const RecurrentPlan plan = planOf(problemOf(dim, dim, layout, 2));
+      const int axis = layout == StateLayout::KV; // the contiguous one
+      EXPECT_EQ(plan.state.perThread[axis], vector) << dim;
+      EXPECT_EQ(plan.state.order[0], axis);
+    }
+  // A warp reads whole lines of 128 bytes: 8 lanes of 16 bytes.
+  const RecurrentPlan kv = planOf(problemOf(128, 128, StateLayout::KV, 2));
+  EXPECT_EQ(kv.state.lanes[1] * kv.state.perThread[1] * 2, 128);
+  // As many bytes per thread as of f32, so twice the registers.
+  EXPECT_EQ(planOf(problemOf(128, 128, StateLayout::VK, 2)).valueTile, 64);
+  EXPECT_EQ(planOf(problemOf(128, 128, StateLayout::VK)).valueTile, 32);
+  // Fewer warps are worth trying, not more.
+  auto ways = recurrentAlternatives(problemOf(128, 128, StateLayout::KV, 2), {});
+  ASSERT_EQ(ways.size(), 2u);
+  EXPECT_EQ(kv.state.warps[0], 4);
+  EXPECT_EQ(ways[1].keyWarps, 2);
 }
 
 TEST(Recurrent, ThreadsWithMuchStateWantMoreOfItOnItsWay) {
