@@ -20,11 +20,13 @@ constexpr int64_t kMaxKeyWarps = 8;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Elements of the state in one access along its contiguous axis.
+/// Elements of the state in one access along its contiguous axis: 16 bytes, or less where lanes
+/// would lie idle beyond the end of a row.
 int64_t stateVector(const RecurrentProblem &problem) {
-  int64_t dim = problem.layout == StateLayout::KV ? problem.valueDim : problem.keyDim;
+  bool isKV = problem.layout == StateLayout::KV;
+  int64_t dim = isKV ? problem.valueDim : problem.keyDim, lanes = isKV ? 8 : 1;
   int64_t vector = kVectorBytes / problem.stateBytes;
-  while (vector > kVectorElements && dim % vector != 0)
+  while (vector > kVectorElements && dim % (lanes * vector) != 0)
     vector /= 2;
   return vector;
 }

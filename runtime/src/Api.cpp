@@ -237,6 +237,7 @@ static std::vector<Condition> conditionsOf(const dlk_query &query) {
       conditions.push_back({name, std::move(wanted), valueOf});
   };
   auto text = [](const char *wanted) { return std::string(wanted ? wanted : ""); };
+  add("name", query.name, text(query.name), [](const Kernel &k) { return k.name; });
   add("kind", query.kind, text(query.kind), [](const Kernel &k) { return k.kind; });
   add("key_dim", query.key_dim, std::to_string(query.key_dim),
       [](const Kernel &k) { return std::to_string(k.keyDim); });

@@ -266,8 +266,8 @@ static bool isAbsent(const Argument &arg, const dlk_tensor &view) {
 }
 
 /// Takes types and shapes, and with them the sizes.
-dlk_status ArgumentChecker::bind(const dlk_tensor *views) {
-  for (size_t i = 0; i < kernel.args.size(); ++i) {
+dlk_status ArgumentChecker::bind(const dlk_tensor *views, size_t numViews) {
+  for (size_t i = 0; i < numViews; ++i) {
     if (isAbsent(kernel.args[i], views[i]))
       continue;
     if (dlk_status status = checkType(i, views[i]))
@@ -282,12 +282,17 @@ dlk_status ArgumentChecker::bind(const dlk_tensor *views) {
 }
 
 dlk_status ArgumentChecker::check(const dlk_tensor *views, int32_t numViews) {
-  if (numViews != int32_t(kernel.args.size()) || (numViews > 0 && !views))
-    return fail(DLK_INVALID_ARGUMENT, "kernel '%s' arguments: expected %zu, got %d",
-                kernel.name.c_str(), kernel.args.size(), views ? numViews : 0);
-  if (dlk_status status = bind(views))
+  const int32_t most = int32_t(kernel.args.size()), least = kernel.numRequiredArgs;
+  if (numViews < least || numViews > most || (numViews > 0 && !views)) {
+    if (least == most)
+      return fail(DLK_INVALID_ARGUMENT, "kernel '%s' arguments: expected %d, got %d",
+                  kernel.name.c_str(), most, views ? numViews : 0);
+    return fail(DLK_INVALID_ARGUMENT, "kernel '%s' arguments: expected %d to %d, got %d",
+                kernel.name.c_str(), least, most, views ? numViews : 0);
+  }
+  if (dlk_status status = bind(views, numViews))
     return status;
-  for (size_t i = 0; i < kernel.args.size(); ++i) {
+  for (int32_t i = 0; i < numViews; ++i) {
     if (bound[i].isNull)
       continue;
     if (dlk_status status = checkShape(i))

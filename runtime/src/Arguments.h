@@ -40,7 +40,7 @@ public:
   bool hasNoRows() const;
 
 private:
-  dlk_status bind(const dlk_tensor *views);
+  dlk_status bind(const dlk_tensor *views, size_t numViews);
   dlk_status checkType(size_t index, const dlk_tensor &view);
   dlk_status bindSymbols(size_t index);
   dlk_status checkRows() const;

@@ -280,6 +280,8 @@ void KernelReader::readArguments() {
     for (const Dimension &dim : arg.dims)
       if (dim.symbol >= 0 && !arg.nullable)
         bound[dim.symbol] = true;
+    if (!arg.nullable)
+      kernel.numRequiredArgs = static_cast<int32_t>(i) + 1;
     kernel.args.push_back(std::move(arg));
   }
   bindDefaults();

@@ -79,6 +79,7 @@ struct Kernel {
   std::vector<Argument> args;
   std::vector<Scalar> scalars;
   std::vector<int32_t> callerScalars; // indices into scalars
+  int32_t numRequiredArgs = 0;        // all up to the last one that may not be null
   bool pdl = false;                   // waits for the kernel before it on the stream
   // Indices into args.
   int32_t slotsIn = -1, slotsOut = -1, rowStarts = -1, rowFlags = -1, accepted = -1;

@@ -222,15 +222,10 @@ static BenchResult benchCuda(const Session &session, const Workload &work, Ceili
   return result;
 }
 
-/// Whether the runtime would choose this kernel among those of its kind, dimensions and types.
+/// Whether the runtime would choose this kernel among those of its name.
 static bool isChosen(const Session &session, const KernelEntry &kernel) {
-  const dlk_kernel_info &info = kernel.info;
   dlk_query query = {};
-  query.kind = info.kind;
-  query.key_dim = info.key_dim, query.value_dim = info.value_dim;
-  query.state_layout = info.state_layout;
-  query.state_type = info.state_type, query.io_type = info.io_type;
-  query.index_type = info.index_type;
+  query.name = kernel.info.name;
   const dlk_kernel *best = nullptr;
   check(dlk_find(session.package, &query, session.device, &best));
   return best == kernel.handle;

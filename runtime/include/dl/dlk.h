@@ -191,6 +191,7 @@ DLK_API dlk_status dlk_kernel_get_scalar(const dlk_kernel *kernel, int32_t index
 
 /* What to look for; zero-initialise, then fill in. NULL or 0 = any. */
 typedef struct dlk_query {
+  const char *name;         /* the whole name; kernels of one name differ in target only */
   const char *kind;         /* "decode" */
   const char *target;       /* pins the target, e.g. "sm_80"; it must still run on the device */
   int64_t key_dim;          /* K */
@@ -272,8 +273,8 @@ typedef struct dlk_scalar {
 } dlk_scalar;
 
 /* Runs the kernel on a CUstream (NULL = the default stream); on the CPU it runs before the call
- * returns and the stream is ignored. `args` are in the order of dlk_kernel_get_arg; scalars not
- * given take their defaults.
+ * returns and the stream is ignored. `args` are in the order of dlk_kernel_get_arg; those at the
+ * end that may be NULL may be left out. Scalars not given take their defaults.
  *
  * Refused with DLK_INVALID_ARGUMENT, with nothing launched: a wrong number of arguments; wrong
  * device, dtype, rank or dimension (K and V are fixed; a symbol's value must agree over all

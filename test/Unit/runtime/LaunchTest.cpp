@@ -83,11 +83,22 @@ TEST_F(LaunchTest, NoRowsIsSuccess) {
   EXPECT_EQ(launch(), DLK_OK) << dlk_last_error();
 }
 
+TEST_F(LaunchTest, ArgumentsAtTheEndThatMayBeNullMayBeLeftOut) {
+  ASSERT_EQ(launch(), DLK_OK);
+  const std::vector<float> all = tensors[O].memory;
+  std::fill(tensors[O].memory.begin(), tensors[O].memory.end(), NAN);
+  dlk_tensor views[NumArgs];
+  for (int i = 0; i < NumArgs; ++i)
+    views[i] = tensors[i].view;
+  ASSERT_EQ(dlk_launch(plan, views, Sources, nullptr, 0, nullptr), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(tensors[O].memory, all);
+}
+
 TEST_F(LaunchTest, RefusesWrongCountsAndTypes) {
   dlk_tensor view = tensors[Q].view;
   EXPECT_EQ(dlk_launch(plan, &view, 1, nullptr, 0, nullptr), DLK_INVALID_ARGUMENT);
   EXPECT_STREQ(dlk_last_error(),
-               "kernel 'gla.decode.4x8.kv.f32.f32' arguments: expected 12, got 1");
+               "kernel 'gla.decode.4x8.kv.f32.f32' arguments: expected 7 to 12, got 1");
   EXPECT_EQ(dlk_launch(nullptr, &view, 1, nullptr, 0, nullptr), DLK_INVALID_ARGUMENT);
 
   tensors[K].view.dtype = dlk_dtype_data_type(DLK_BF16);

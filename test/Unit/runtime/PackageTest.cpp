@@ -330,6 +330,12 @@ TEST_F(FindTest, FindsByCondition) {
   query.index_type = "i16";
   EXPECT_EQ(find(query), "no such kernel: expected the index_type to be one of i32, i64, got i16");
   query.index_type = nullptr;
+  query.name = "second";
+  EXPECT_EQ(find(query), "second");
+  query.name = "fourth";
+  EXPECT_EQ(find(query), "no such kernel: expected the name to be one of "
+                         "gla.decode.4x8.kv.f32.f32, second, third, got fourth");
+  query.name = nullptr;
   query.kind = "prefill";
   EXPECT_EQ(find(query), "no such kernel: expected a device for one of sm_90a, got cpu");
   query.kind = "merge";

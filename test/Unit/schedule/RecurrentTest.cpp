@@ -284,12 +284,15 @@ TEST(Recurrent, AlternativesDealKTheOtherWayRound) {
 
 TEST(Recurrent, StatesOf16BitsLieInAccessesOf16BytesToo) {
   for (StateLayout layout : {StateLayout::KV, StateLayout::VK})
-    for (auto [dim, vector] : {std::pair<int64_t, int64_t>{128, 8}, {96, 8}, {100, 4}, {20, 4}}) {
+    for (auto [dim, vector] : {std::pair<int64_t, int64_t>{128, 8}, {192, 8}, {100, 4}, {20, 4}}) {
       const RecurrentPlan plan = planOf(problemOf(dim, dim, layout, 2));
       const int axis = layout == StateLayout::KV; // the contiguous one
       EXPECT_EQ(plan.state.perThread[axis], vector) << dim;
       EXPECT_EQ(plan.state.order[0], axis);
     }
+  // Half of the lanes would have nothing in the last strip of 96 columns.
+  EXPECT_EQ(planOf(problemOf(96, 96, StateLayout::KV, 2)).state.perThread[1], 4);
+  EXPECT_EQ(planOf(problemOf(96, 96, StateLayout::VK, 2)).state.perThread[0], 8);
   // A warp reads whole lines of 128 bytes: 8 lanes of 16 bytes.
   const RecurrentPlan kv = planOf(problemOf(128, 128, StateLayout::KV, 2));
   EXPECT_EQ(kv.state.lanes[1] * kv.state.perThread[1] * 2, 128);
