@@ -61,11 +61,11 @@ void KernelArguments::allowRank(unsigned argument, int64_t rank) {
   set(argument, "tile.min_rank", number(rank));
 }
 
-void KernelArguments::require(unsigned argument, Attribute expression, int64_t equals,
-                              StringRef message) {
+void KernelArguments::require(unsigned argument, Attribute expression, StringRef kind,
+                              int64_t bound, StringRef message) {
   set(argument, "tile.requires",
       builder.getDictionaryAttr({builder.getNamedAttr("expr", expression),
-                                 builder.getNamedAttr("equals", number(equals)),
+                                 builder.getNamedAttr(kind, number(bound)),
                                  builder.getNamedAttr("message", symbol(message))}));
 }
 
@@ -200,10 +200,12 @@ OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::
   if (hasKeyHeads) {
     Attribute heads[] = {arguments.symbol("HV"), arguments.symbol("HQ")};
     // h / ratio = h * ceil(2^32 / ratio) >> 32, exact while h * ratio < 2^32.
+    arguments.require(result.rows, arguments.symbol("HV"), "max", 65535,
+                      "HV must be at most 65535");
     Attribute parts[] = {arguments.number(int64_t(1) << 32), arguments.expression("div", heads)};
     result.headReciprocal = arguments.addScalar("head_reciprocal", builder.getI64Type(),
                                                 arguments.expression("ceildiv", parts), {});
-    arguments.require(*result.headReciprocal, arguments.expression("mod", heads), 0,
+    arguments.require(*result.headReciprocal, arguments.expression("mod", heads), "equals", 0,
                       "HV must be a multiple of HQ");
   }
   return result;

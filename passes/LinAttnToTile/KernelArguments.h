@@ -53,7 +53,8 @@ public:
   void allowRank(unsigned argument, int64_t rank);
 
   /// What must hold of the sizes for the argument to make sense; the runtime refuses others.
-  void require(unsigned argument, mlir::Attribute expression, int64_t equals,
+  /// `kind`: "equals", "min" or "max".
+  void require(unsigned argument, mlir::Attribute expression, llvm::StringRef kind, int64_t bound,
                llvm::StringRef message);
 
   mlir::Attribute symbol(llvm::StringRef name) { return builder.getStringAttr(name); }
