@@ -270,6 +270,8 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
   options.indexType = request.indexType;
   options.types = ArrayRef<std::string>(request.types);
   options.startsEarly = request.target->has("pdl");
+  options.bytesInFlight =
+      schedule::bytesInFlightFor(request.target->memoryGBs, request.target->smCount);
   options.valueTile = request.valueTile;
   options.keyLanes = request.keyLanes;
   options.keyWarps = request.keyWarps;
@@ -432,6 +434,8 @@ static schedule::RecurrentProblem problemOf(const KernelRequest &request) {
   problem.keyDim = request.keyDim;
   problem.valueDim = request.valueDim;
   problem.stateBytes = request.stateType == "f32" ? 4 : 2;
+  problem.bytesInFlight =
+      schedule::bytesInFlightFor(request.target->memoryGBs, request.target->smCount);
   problem.layout =
       request.stateLayout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
   return problem;

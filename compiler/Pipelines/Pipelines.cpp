@@ -64,6 +64,7 @@ void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &
   for (const std::string &type : options.types)
     schedule.argumentTypes.push_back(type);
   schedule.startsEarly = options.startsEarly;
+  schedule.bytesInFlight = options.bytesInFlight;
   schedule.valueTile = options.valueTile;
   schedule.keyLanes = options.keyLanes;
   schedule.keyWarps = options.keyWarps;

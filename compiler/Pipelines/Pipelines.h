@@ -35,6 +35,10 @@ struct RecurrentOptions : mlir::PassPipelineOptions<RecurrentOptions> {
   Option<bool> startsEarly{*this, "starts-early",
                            llvm::cl::desc("let a launch overlap the end of the one before it"),
                            llvm::cl::init(false)};
+  Option<int64_t> bytesInFlight{
+      *this, "bytes-in-flight",
+      llvm::cl::desc("bytes of state that an SM should have on the way at once"),
+      llvm::cl::init(96 * 1024)};
   Option<int64_t> valueTile{*this, "value-tile",
                             llvm::cl::desc("columns of V per block, 0: chosen"), llvm::cl::init(0)};
   Option<int64_t> keyLanes{*this, "key-lanes",

@@ -32,14 +32,13 @@ int64_t stateVector(const RecurrentProblem &problem) {
 }
 
 constexpr int64_t kFewRegisters = 32;
-constexpr int64_t kManyBytesInFlight = 128 * 1024;
 
 /// How many blocks an SM shall hold. Threads with little state want just enough of them: registers
 /// that the assembler can schedule with measured better than further warps. Threads with much state
 /// have registers to spare beside it.
 int64_t residentBlocks(const RecurrentProblem &problem, int64_t valueTile, int64_t stateRegisters) {
-  int64_t bytes = problem.keyDim * valueTile * problem.stateBytes;
-  return ceilDiv(stateRegisters > kFewRegisters ? kManyBytesInFlight : kBytesInFlight, bytes);
+  int64_t bytes = problem.keyDim * valueTile * problem.stateBytes, wanted = problem.bytesInFlight;
+  return ceilDiv(stateRegisters > kFewRegisters ? wanted * 4 / 3 : wanted, bytes);
 }
 
 /// Lanes that share the sum over K: the other 8 read a full line of fp32. With 8 or 16 a warp's row
@@ -144,6 +143,19 @@ llvm::Expected<RecurrentPlan> planVK(const RecurrentProblem &problem,
 }
 } // namespace
 
+int64_t schedule::bytesInFlightFor(int64_t gigabytesPerSecond, int64_t smCount) {
+  // Fewer would leave an SM without work between two blocks.
+  constexpr int64_t least = 48 * 1024, granularity = 16 * 1024;
+  if (gigabytesPerSecond == 0)
+    return RecurrentProblem().bytesInFlight;
+  int64_t bytes = gigabytesPerSecond * 2700 / smCount; // in 2.7 us
+  return std::max(least, (bytes + granularity / 2) / granularity * granularity);
+}
+
+int64_t schedule::enoughBytesInFlight(const RecurrentProblem &problem) {
+  return problem.stateBytes == 2 ? problem.bytesInFlight * 2 / 3 : problem.bytesInFlight;
+}
+
 llvm::SmallVector<RecurrentOverrides>
 schedule::recurrentAlternatives(const RecurrentProblem &problem, const RecurrentOverrides &forced) {
   llvm::SmallVector<RecurrentOverrides> result{forced};
@@ -168,6 +180,9 @@ llvm::Expected<RecurrentPlan> schedule::planRecurrent(const RecurrentProblem &pr
     if (dim < kMinDim || dim > kMaxDim || dim % kVectorElements != 0)
       return llvm::createStringError(
           "%s dimension: expected a multiple of 4 from 16 to 256, got %d", name, int(dim));
+  if (problem.bytesInFlight < 1)
+    return llvm::createStringError("bytes in flight: expected a positive number, got %lld",
+                                   static_cast<long long>(problem.bytesInFlight));
   for (auto [name, value] :
        {std::pair("value tile", overrides.valueTile), std::pair("key warps", overrides.keyWarps),
         std::pair("resident blocks", overrides.minBlocks)})

@@ -32,7 +32,8 @@ enum class StateLayout { KV, VK };
 struct RecurrentProblem {
   int64_t keyDim = 0, valueDim = 0;
   StateLayout layout = StateLayout::KV;
-  int64_t stateBytes = 4; ///< of an element of the state in memory
+  int64_t stateBytes = 4;            ///< of an element of the state in memory
+  int64_t bytesInFlight = 96 * 1024; ///< of state, that an SM should have on the way at once
   /// False if a token's step sums along V: then one block must hold all of V.
   bool canSplitValue = true;
 };
@@ -64,15 +65,14 @@ struct RecurrentOverrides {
 llvm::SmallVector<RecurrentOverrides> recurrentAlternatives(const RecurrentProblem &problem,
                                                             const RecurrentOverrides &forced);
 
-/// Bytes of state that an SM should have on the way at once. Measured on an H200: at 96 KiB and
-/// more decode of f32 states runs at 92 % of the read-modify-write ceiling or better, at 64 KiB at
-/// 76 to 94 %.
-constexpr int64_t kBytesInFlight = 96 * 1024;
-/// How many of them are enough not to look for another way. States of 16 bits take two registers
-/// for four bytes, so 96 KiB are out of reach; with 64 they run at 85 to 94 %, with 48 at 75 %.
-inline int64_t enoughBytesInFlight(const RecurrentProblem &problem) {
-  return problem.stateBytes == 2 ? 64 * 1024 : kBytesInFlight;
-}
+/// Bytes of state that an SM should have on the way at once, for memory of `gigabytesPerSecond`
+/// that `smCount` of them share. From the first load of a block to its last store pass about
+/// 2.7 us, measured on an H200: there, with 96 KiB and more, decode of f32 states runs at 92 % of
+/// the read-modify-write ceiling or better, with 64 KiB at 76 to 94 %.
+int64_t bytesInFlightFor(int64_t gigabytesPerSecond, int64_t smCount);
+/// How many are enough not to look for another way. States of 16 bits take two registers for four
+/// bytes, so that many are out of reach: with 64 KiB they run at 85 to 94 %, with 48 at 75 %.
+int64_t enoughBytesInFlight(const RecurrentProblem &problem);
 
 /// The plan for a problem, or one line that says which dimension cannot be served and what could.
 llvm::Expected<RecurrentPlan> planRecurrent(const RecurrentProblem &problem,

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Numbers are from the CUDA C++ Programming Guide, "Technical Specifications per Compute
-// Capability", unless a comment says otherwise.
+// Capability", unless a comment says otherwise; bandwidths from the data sheets of the parts named.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Target/Target.h"
@@ -44,40 +44,41 @@ constexpr StringRef kHost[] = {"mma.sync", "ldmatrix", "cp.async", "bf16", "tf32
 constexpr Target kTargets[] = {
     // A block of the host is one call. 1024 threads and 227 KiB are the most any chip below allows,
     // so whatever is built for one of them also runs here; the rest keeps occupancy models defined.
-    {"cpu", "", "", 0, 32, 1, 1024, 1024, 1, 227 * KiB, 228 * KiB, 1 * KiB, 65536, 255, kHost},
+    {"cpu", "", "", 0, 32, 1, 0, 1024, 1024, 1, 227 * KiB, 228 * KiB, 1 * KiB, 65536, 255, kHost},
 
-    // A100: 108 SMs. 164 KiB of shared memory on an SM, 1 KiB of it kept back for each block.
-    {"sm_80", "sm_80", "+ptx70", 80, 32, 108, 1024, 2048, 32, 163 * KiB, 164 * KiB, 1 * KiB, 65536,
-     255, kAmpere},
+    // A100 80 GB: 108 SMs. 164 KiB of shared memory on an SM, 1 KiB of it kept back for each block.
+    {"sm_80", "sm_80", "+ptx70", 80, 32, 108, 2039, 1024, 2048, 32, 163 * KiB, 164 * KiB, 1 * KiB,
+     65536, 255, kAmpere},
 
     // A10, RTX 30: 72 SMs on A10. Half the threads and 100 KiB of shared memory on an SM.
-    {"sm_86", "sm_86", "+ptx71", 86, 32, 72, 1024, 1536, 16, 99 * KiB, 100 * KiB, 1 * KiB, 65536,
-     255, kAmpere},
+    {"sm_86", "sm_86", "+ptx71", 86, 32, 72, 600, 1024, 1536, 16, 99 * KiB, 100 * KiB, 1 * KiB,
+     65536, 255, kAmpere},
 
     // L4 (58), L40S (142), RTX 40: the SM of sm_86 with 24 blocks; L40S is the serving part.
-    {"sm_89", "sm_89", "+ptx78", 89, 32, 142, 1024, 1536, 24, 99 * KiB, 100 * KiB, 1 * KiB, 65536,
-     255, kAmpere},
+    {"sm_89", "sm_89", "+ptx78", 89, 32, 142, 864, 1024, 1536, 24, 99 * KiB, 100 * KiB, 1 * KiB,
+     65536, 255, kAmpere},
 
-    // H100 SXM and H200: 132 SMs, 228 KiB of shared memory on each. The "a" set (wgmma, setmaxnreg)
+    // H200, and H100 SXM with 3350 GB/s: 132 SMs, 228 KiB of shared memory on each. The "a" set
+    // (wgmma, setmaxnreg)
     // runs on compute capability 9.0 alone.
-    {"sm_90a", "sm_90a", "+ptx80", 90, 32, 132, 1024, 2048, 32, 227 * KiB, 228 * KiB, 1 * KiB,
+    {"sm_90a", "sm_90a", "+ptx80", 90, 32, 132, 4800, 1024, 2048, 32, 227 * KiB, 228 * KiB, 1 * KiB,
      65536, 255, kHopper},
 
     // B200 and B300: 148 SMs. The family-specific "f" set runs on 10.0 and 10.3; it needs PTX 8.8.
-    {"sm_100f", "sm_100f", "+ptx88", 100, 32, 148, 1024, 2048, 32, 227 * KiB, 228 * KiB, 1 * KiB,
-     65536, 255, kBlackwell},
+    {"sm_100f", "sm_100f", "+ptx88", 100, 32, 148, 8000, 1024, 2048, 32, 227 * KiB, 228 * KiB,
+     1 * KiB, 65536, 255, kBlackwell},
 
     // B300 alone: the SM of B200.
-    {"sm_103a", "sm_103a", "+ptx88", 103, 32, 148, 1024, 2048, 32, 227 * KiB, 228 * KiB, 1 * KiB,
-     65536, 255, kBlackwell},
+    {"sm_103a", "sm_103a", "+ptx88", 103, 32, 148, 8000, 1024, 2048, 32, 227 * KiB, 228 * KiB,
+     1 * KiB, 65536, 255, kBlackwell},
 
     // RTX 50 and RTX PRO 6000 Blackwell (188 SMs): the small shared memory of sm_89. The "f" set
     // runs on 12.0 and 12.1.
-    {"sm_120f", "sm_120f", "+ptx88", 120, 32, 188, 1024, 1536, 24, 99 * KiB, 100 * KiB, 1 * KiB,
-     65536, 255, kBlackwell},
+    {"sm_120f", "sm_120f", "+ptx88", 120, 32, 188, 1792, 1024, 1536, 24, 99 * KiB, 100 * KiB,
+     1 * KiB, 65536, 255, kBlackwell},
 
     // DGX Spark (GB10, 48 SMs): the SM of sm_120.
-    {"sm_121a", "sm_121a", "+ptx88", 121, 32, 48, 1024, 1536, 24, 99 * KiB, 100 * KiB, 1 * KiB,
+    {"sm_121a", "sm_121a", "+ptx88", 121, 32, 48, 273, 1024, 1536, 24, 99 * KiB, 100 * KiB, 1 * KiB,
      65536, 255, kBlackwell},
 };
 

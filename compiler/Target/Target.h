@@ -26,7 +26,8 @@ struct Target {
   llvm::StringRef ptxFeature; ///< LLVM's -mattr, the PTX version; empty: no PTX
   int64_t computeCapability;  ///< 10 * major + minor, what the driver reports; 0: the host
   int64_t warpSize;
-  int64_t smCount; ///< of the usual part, for models of occupancy only
+  int64_t smCount;   ///< of the usual part, for models of occupancy only
+  int64_t memoryGBs; ///< its memory bandwidth, 10^9 bytes per second; 0: no model of it
   int64_t maxThreadsPerBlock;
   int64_t maxThreadsPerSM;
   int64_t maxBlocksPerSM;

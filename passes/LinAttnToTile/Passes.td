@@ -42,6 +42,7 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
     Option<"indexType", "index-type", "std::string", "\"i32\"", "i32 or i64: slot numbers and token counts">,
     ListOption<"argumentTypes", "types", "std::string", "NAME=TYPE: storage types of single inputs, outputs and per-head parameters">,
     Option<"startsEarly", "starts-early", "bool", "false", "let a launch overlap the end of the one before it (tile.grid_wait)">,
+    Option<"bytesInFlight", "bytes-in-flight", "int64_t", "98304", "bytes of state that an SM should have on the way at once, a fact of the chip">,
     Option<"valueTile", "value-tile", "int64_t", "0", "columns of V per block; 0: chosen by the model">,
     Option<"keyLanes", "key-lanes", "int64_t", "0", "lanes that share the sum over K (layout kv); 0: chosen by the model">,
     Option<"keyWarps", "key-warps", "int64_t", "0", "warps that share the sum over K (layout kv); 0: chosen by the model">,

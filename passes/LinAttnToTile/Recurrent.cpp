@@ -482,6 +482,7 @@ struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
     problem.keyDim = keyDim;
     problem.valueDim = valueDim;
     problem.layout = types.layout;
+    problem.bytesInFlight = bytesInFlight;
     problem.stateBytes = types.state.getIntOrFloatBitWidth() / 8;
     problem.canSplitValue = !sumsAlongValue(op);
     llvm::Expected<dl::schedule::RecurrentPlan> plan =

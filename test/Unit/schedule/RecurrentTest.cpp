@@ -311,6 +311,19 @@ TEST(Recurrent, ThreadsWithMuchStateWantMoreOfItOnItsWay) {
   EXPECT_EQ(planOf(problemOf(128, 128, StateLayout::KV)).minBlocks, 4); // of 32 KiB
 }
 
+TEST(Recurrent, FasterMemoryWantsMoreBlocks) {
+  EXPECT_EQ(bytesInFlightFor(4800, 132), 96 * 1024); // H200
+  EXPECT_EQ(bytesInFlightFor(8000, 148), 144 * 1024);
+  EXPECT_EQ(bytesInFlightFor(600, 72), 48 * 1024); // the least
+  EXPECT_EQ(bytesInFlightFor(0, 1), 96 * 1024);    // nothing known
+  RecurrentProblem problem = problemOf(128, 128, StateLayout::VK);
+  EXPECT_EQ(planOf(problem).minBlocks, 6); // of 16 KiB
+  problem.bytesInFlight = 128 * 1024;
+  EXPECT_EQ(planOf(problem).minBlocks, 8);
+  problem.bytesInFlight = 0;
+  EXPECT_EQ(errorOf(problem, {}), "bytes in flight: expected a positive number, got 0");
+}
+
 TEST(Recurrent, WhatIsForcedHasNoAlternative) {
   const RecurrentProblem kv = problemOf(128, 128, StateLayout::KV);
   EXPECT_EQ(recurrentAlternatives(kv, forced(0, 0, 4, 0)).size(), 1u);
