@@ -171,6 +171,7 @@ int main(int argc, char **argv) {
   const dlk_query query = {.kind = "decode"};
   const dlk_kernel *kernel;
   check(dlk_find(package, &query, device, &kernel));
+  /* DLK_PLAN_PDL in place of 0 lets the kernel start while the one before it still runs. */
   dlk_plan *plan;
   check(dlk_prepare(kernel, device, 0, &plan));
   dlk_kernel_info info;

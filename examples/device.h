@@ -1,4 +1,4 @@
-/*===- device.h - Memory, streams and graphs for the C example ------------===*
+/*===- device.h - Memory, streams and graphs for the examples --------------===*
  *
  * Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

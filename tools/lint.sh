@@ -178,10 +178,10 @@ check_tidy() {
 }
 
 if ((rules)); then
-  mapfile -t cxx < <(files '*.cpp' '*.h' '*.c')
+  mapfile -t cxx < <(files '*.cpp' '*.hpp' '*.h' '*.c')
   mapfile -t tablegen < <(files '*.td')
   mapfile -t scripts < <(files '*.sh' '*.py' | grep -v 'lit\.cfg\.py$')
-  mapfile -t text < <(files '*.cpp' '*.h' '*.c' '*.td' '*.mlir' '*.sh' '*.py' '*.cmake' '*.txt' \
+  mapfile -t text < <(files '*.cpp' '*.hpp' '*.h' '*.c' '*.td' '*.mlir' '*.sh' '*.py' '*.cmake' '*.txt' \
     '*.json' '*.md' '*.in' '*/run')
   check_format
   check_rules
