@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh - Set up, lint, check the reference pages, build and run all tests:
+# check.sh - Set up, lint, check the generated pages, build and run all tests:
 # what CI runs.
 #
 #   bash tools/check.sh               everything
@@ -58,6 +58,9 @@ echo "built after $SECONDS s"
 if ((lint)); then
   step "clang-tidy on changed files"
   bash "$root/tools/lint.sh" --only-tidy --at-most=12 || failed+=(clang-tidy)
+
+  step "Support page"
+  bash "$root/tools/support.sh" --check || failed+=(support)
 fi
 
 step "Tests"
