@@ -51,6 +51,12 @@ the kernel's. *Errors* are the worst relative RMS errors against a token-by-toke
 fp64, on a small problem with random states and weak, strong and extreme gates; a kernel beyond the
 limits (runtime/README.md) is not timed.
 END
+if [[ " $* " == *" --pdl "* ]]; then
+  cat <<'END'
+
+Launches are programmatic dependent ones: a kernel may start while the one before it still runs.
+END
+fi
 status=0
 for package in "${packages[@]}"; do
   echo

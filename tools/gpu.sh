@@ -5,9 +5,11 @@
 #       On the machine that built the project: compiles the examples' kernels into DIR
 #       (default build/gpu) and copies there what the other commands need.
 #   tools/gpu.sh all DIR [--device=cuda:0] [--shape=SIZES] [--out=DIR]
-#       Verifies all kernels, runs the tests and the C example, looks for memory errors and
-#       races with compute-sanitizer where there is one, and times. One line per step; logs
-#       and RESULTS.md go to --out (default: DIR/out). --shape: what to time.
+#       Verifies all kernels, runs the tests and the examples, looks for memory errors and
+#       races with compute-sanitizer where there is one, and times, with and without PDL. One
+#       line per step; logs, RESULTS.md and RESULTS-pdl.md go to --out (default: DIR/out).
+#       --shape: what to time. --device=cpu tries the script where there is no GPU, with
+#       kernels packed by --target=cpu.
 #   tools/gpu.sh verify|bench DIR [dl-run arguments]
 #       Only that, for every package in DIR and one level below.
 #
@@ -20,7 +22,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 operators=(gdn kda rwkv6)
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 die() {
   echo "gpu.sh: $*" >&2
   exit 2
@@ -68,8 +70,8 @@ pack() {
   done
   rm -rf "$dir/compile.log" "$dir/tests"
   cp "$root/build/bin/dl-run" "$here"/{gpu.sh,bench.sh,bench-goals.csv} "$dir/"
-  if [[ -x $root/build/examples/decode ]]; then
-    cp "$root/build/examples/decode" "$root"/build/runtime/libdlk.so.0 "$dir/"
+  if [[ -x $root/build/examples/decode && -x $root/build/examples/decode_cpp ]]; then
+    cp "$root"/build/examples/decode{,_cpp} "$root"/build/runtime/libdlk.so.0 "$dir/"
   fi
   copy_test tile_mma_test '*mma*.dlk'
   copy_test decode_test 'decode/*.dlk'
@@ -131,12 +133,14 @@ run_test() {
   DL_TEST_DEVICE=$device "$dir/$1" "${@:2}"
 }
 
-# The example launches on a stream and from a captured graph, and compares the two.
-run_example() {
+# The C example launches on a stream and from a captured graph, and compares the two; the one in
+# C++ decodes windows of drafts from one graph.
+run_examples() {
   local package status=0
   for package in "$dir"/*.dlk; do
     LD_LIBRARY_PATH=$dir "$dir/decode" "$package" "$device" || status=1
   done
+  LD_LIBRARY_PATH=$dir "$dir/decode_cpp" "$dir/gdn.dlk" "$device" || status=1
   return $status
 }
 
@@ -151,7 +155,8 @@ find_sanitizer() {
   done
 }
 
-# All four tools on small problems, with dimensions that fit the tiles and that do not.
+# All four tools on small problems, with dimensions that fit the tiles and that do not, and on the
+# small tests of rows and slots.
 run_sanitizer() {
   local sanitizer=$1 tool package dims status=0
   for tool in memcheck racecheck initcheck synccheck; do
@@ -163,12 +168,27 @@ run_sanitizer() {
           --shape=B=2,T=2,HQ=1,HV=2 --gates=strong
       done
     done
+    if [[ -x $dir/decode_test ]]; then
+      at_once "$tool decode_test" env DL_TEST_DEVICE="$device" \
+        "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 \
+        "$dir/decode_test" "$dir/tests/decode_test" \
+        --gtest_filter='DecodeRows.*:DecodePool.*-*ManyBlocks*'
+    fi
     finish_all || status=1
   done
   return $status
 }
 
-time_all() { bash "$here/bench.sh" "$dir" --device="$device" ${shape:+"$shape"} >"$out/RESULTS.md"; }
+# time_all PAGE [ARGUMENT]
+time_all() { bash "$here/bench.sh" "$dir" --device="$device" ${shape:+"$shape"} "${@:2}" >"$out/$1"; }
+
+# Whether kernels can be launched before the one in front of them is done.
+has_pdl() {
+  local packages=("$dir"/*.dlk) said
+  said=$("$dir/dl-run" bench "${packages[0]}" --device="$device" --best --pdl --iterations=1 \
+    --shape=B=1,T=1,HQ=1,HV=1 2>&1) || true
+  [[ $said != *DLK_PLAN_PDL* ]]
+}
 
 run_all() {
   local argument sanitizer
@@ -193,7 +213,7 @@ run_all() {
   else
     skip decode_test "not packed"
   fi
-  if [[ -x $dir/decode ]]; then step decode run_example; else skip decode "not packed"; fi
+  if [[ -x $dir/decode ]]; then step examples run_examples; else skip examples "not packed"; fi
   sanitizer=$(find_sanitizer)
   if [[ $device == cpu ]]; then
     skip sanitizer "for GPUs"
@@ -202,7 +222,8 @@ run_all() {
   else
     skip sanitizer "no compute-sanitizer on this machine"
   fi
-  step bench time_all
+  step bench time_all RESULTS.md
+  if has_pdl; then step bench-pdl time_all RESULTS-pdl.md --pdl; else skip bench-pdl "no PDL"; fi
   echo "logs and RESULTS.md in $out, after $SECONDS s"
   return "$failed"
 }
