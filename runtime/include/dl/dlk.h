@@ -295,7 +295,8 @@ typedef struct dlk_scalar {
  * t, and no row may be longer; an entry below the scalar "first_slot" keeps nothing.
  *
  * Null rows: a row whose start slot, or whose one destination, is below "first_slot" or not in the
- * pool reads nothing, leaves all states untouched and gets zeros as outputs.
+ * pool reads no state, leaves all states untouched and gets zeros as outputs. The inputs of its
+ * first token are loaded all the same, and their values count for nothing.
  *
  * The caller's promise, which only DLK_PLAN_CHECKED verifies: row_starts begins with 0, never
  * decreases and ends at most at T; accepted is within the entries of slots_in; slots that are used
