@@ -214,6 +214,8 @@ Value RecurrentKernel::zeroOf(Type type) {
 SmallVector<Value> RecurrentKernel::loadOrZero(Value condition, TypeRange types,
                                                llvm::function_ref<SmallVector<Value>()> load,
                                                bool predicated) {
+  if (types.empty())
+    return {};
   auto branch = scf::IfOp::create(builder, loc, types, condition, /*withElseRegion=*/true);
   if (predicated)
     branch->setAttr(tile::kPredicatedAttrName, builder.getUnitAttr());
