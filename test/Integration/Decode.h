@@ -122,6 +122,7 @@ struct Argument {
   dlk_arg_info info = {};
   std::vector<int64_t> shape, strides;
   std::shared_ptr<Memory> memory;
+  void *elsewhere = nullptr; ///< where the kernel finds it, if not in `memory`
   uint64_t byteOffset = 0;
   bool isAbsent = false;
 
@@ -140,6 +141,28 @@ struct LaunchOptions {
 };
 
 Argument &find(std::vector<Argument> &arguments, const std::string &name);
+
+/// A problem in memory of the device, to be launched any number of times.
+class Setup {
+public:
+  explicit Setup(Problem problem, const LaunchOptions &options = {});
+  ~Setup();
+  Setup(const Setup &) = delete;
+  Setup &operator=(const Setup &) = delete;
+
+  /// Nothing after a first failure, which `collect` reports. `plan`: of another setup.
+  void launch(void *stream = nullptr, const dlk_plan *plan = nullptr);
+  /// Waits for the device. Every byte that is no result must be as it was.
+  Outcome collect();
+
+  std::vector<Argument> arguments; ///< as the next launch takes them
+  dlk_plan *plan = nullptr;
+
+private:
+  Problem problem;
+  Outcome outcome;
+};
+
 Outcome launch(const Problem &problem, const LaunchOptions &options = {});
 /// The kernel that `launch` takes.
 const dlk_kernel *kernelOf(const Problem &problem);

@@ -50,6 +50,7 @@ const dlk_kernel *kernelOf(const Problem &problem) {
   query.key_dim = problem.n.K;
   query.value_dim = problem.n.V;
   query.state_layout = problem.layout.c_str();
+  query.state_type = dlk_dtype_name(problem.op.state);
   EXPECT_EQ(dlk_find(package, &query, Device::get().handle, &kernel), DLK_OK)
       << problem.op.package << ": " << dlk_last_error();
   return kernel;
@@ -71,7 +72,7 @@ void Argument::set(int64_t n, double value) {
 
 dlk_tensor Argument::view() const {
   dlk_tensor view = {};
-  view.data = isAbsent ? nullptr : memory->data();
+  view.data = isAbsent ? nullptr : elsewhere ? elsewhere : memory->data();
   view.device = Device::get().handle;
   view.ndim = static_cast<int32_t>(shape.size());
   view.dtype = dlk_dtype_data_type(info.dtype);
@@ -194,26 +195,6 @@ static std::vector<Argument> makeArguments(const Problem &problem, const dlk_ker
 // Launching
 //===----------------------------------------------------------------------===//
 
-static void runKernel(const Problem &problem, const dlk_kernel *kernel,
-                      const std::vector<Argument> &arguments, uint32_t flags, Outcome &outcome) {
-  dlk_plan *plan = nullptr;
-  outcome.status = dlk_prepare(kernel, Device::get().handle, flags, &plan);
-  std::vector<dlk_tensor> views;
-  for (const Argument &argument : arguments)
-    views.push_back(argument.view());
-  std::vector<dlk_scalar> scalars = {{"first_slot", double(problem.firstSlot)}};
-  if (problem.scale)
-    scalars.push_back({"scale", *problem.scale});
-  if (outcome.status == DLK_OK)
-    outcome.status = dlk_launch(plan, views.data(), int32_t(views.size()), scalars.data(),
-                                int32_t(scalars.size()), nullptr);
-  if (outcome.status != DLK_OK)
-    outcome.message = dlk_last_error();
-  if (Device::get().driver)
-    EXPECT_EQ(Device::get().driver->ctxSynchronize(), 0) << "the kernel failed";
-  dlk_plan_release(plan);
-}
-
 /// Which tokens of the batch belong to a row.
 static std::set<int64_t> tokensOfRows(const Problem &problem) {
   std::set<int64_t> tokens;
@@ -245,23 +226,49 @@ static void takeResults(const Problem &problem, const Argument &argument,
   }
 }
 
-Outcome launch(const Problem &problem, const LaunchOptions &options) {
-  Outcome outcome;
-  outcome.status = DLK_DEVICE_ERROR;
+Setup::Setup(Problem given, const LaunchOptions &options) : problem(std::move(given)) {
   const Sizes &n = problem.n;
+  outcome.status = DLK_DEVICE_ERROR;
   outcome.o = Tensor({n.B, n.T, n.HV, n.V});
   outcome.pool = problem.pool;
   const dlk_kernel *kernel = kernelOf(problem);
   if (!kernel)
-    return outcome;
-  std::vector<Argument> arguments = makeArguments(problem, kernel, options);
+    return;
+  arguments = makeArguments(problem, kernel, options);
   if (options.change)
     options.change(arguments);
   std::set<Memory *> memories;
   for (Argument &argument : arguments)
     if (memories.insert(argument.memory.get()).second)
       argument.memory->upload();
-  runKernel(problem, kernel, arguments, options.flags, outcome);
+  outcome.status = dlk_prepare(kernel, Device::get().handle, options.flags, &plan);
+  if (outcome.status != DLK_OK)
+    outcome.message = dlk_last_error();
+}
+
+Setup::~Setup() { dlk_plan_release(plan); }
+
+void Setup::launch(void *stream, const dlk_plan *other) {
+  if (outcome.status != DLK_OK)
+    return;
+  std::vector<dlk_tensor> views;
+  for (const Argument &argument : arguments)
+    views.push_back(argument.view());
+  std::vector<dlk_scalar> scalars = {{"first_slot", double(problem.firstSlot)}};
+  if (problem.scale)
+    scalars.push_back({"scale", *problem.scale});
+  outcome.status = dlk_launch(other ? other : plan, views.data(), int32_t(views.size()),
+                              scalars.data(), int32_t(scalars.size()), stream);
+  if (outcome.status != DLK_OK)
+    outcome.message = dlk_last_error();
+}
+
+Outcome Setup::collect() {
+  if (Device::get().driver)
+    EXPECT_EQ(Device::get().driver->ctxSynchronize(), 0) << "the kernel failed";
+  std::set<Memory *> memories;
+  for (const Argument &argument : arguments)
+    memories.insert(argument.memory.get());
   for (Memory *memory : memories) {
     std::vector<unsigned char> bytes = memory->download();
     std::string names;
@@ -274,6 +281,12 @@ Outcome launch(const Problem &problem, const LaunchOptions &options) {
     EXPECT_TRUE(bytes == memory->image) << "written where nothing was to be written:" << names;
   }
   return outcome;
+}
+
+Outcome launch(const Problem &problem, const LaunchOptions &options) {
+  Setup setup(problem, options);
+  setup.launch();
+  return setup.collect();
 }
 
 } // namespace dl::test

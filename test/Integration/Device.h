@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 namespace dl::test {
@@ -42,18 +44,26 @@ public:
   }
 };
 
+/// Pages of the host that fault when touched, right before or right after some memory.
+enum class Fence { None, Before, After };
+
 /// Bytes on the device with an image on the host.
 class Memory {
 public:
-  explicit Memory(size_t bytes) : image(bytes), device(Device::get()) {
+  /// Fences stand on the host alone: a GPU has compute-sanitizer.
+  explicit Memory(size_t bytes, Fence fence = Fence::None) : image(bytes), device(Device::get()) {
     if (device.driver)
-      EXPECT_EQ(device.driver->memAlloc(&pointer, bytes), 0);
+      EXPECT_EQ(device.driver->memAlloc(&pointer, std::max<size_t>(bytes, 1)), 0);
+    else if (fence != Fence::None)
+      allocateFenced(fence);
     else
       pointer = reinterpret_cast<uintptr_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   }
   ~Memory() {
     if (device.driver)
       device.driver->memFree(pointer);
+    else if (pages)
+      munmap(pages, pagesBytes);
     else
       std::free(data());
   }
@@ -79,8 +89,21 @@ public:
   std::vector<unsigned char> image;
 
 private:
+  void allocateFenced(Fence fence) {
+    const size_t page = sysconf(_SC_PAGESIZE), body = (image.size() + page - 1) / page * page;
+    pagesBytes = body + 2 * page;
+    pages = mmap(nullptr, pagesBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(pages, MAP_FAILED);
+    char *start = static_cast<char *>(pages) + page;
+    ASSERT_EQ(mprotect(start, body, PROT_READ | PROT_WRITE), 0);
+    pointer =
+        reinterpret_cast<uintptr_t>(start) + (fence == Fence::After ? body - image.size() : 0);
+  }
+
   Device &device;
   cuda::DevicePtr pointer = 0;
+  void *pages = nullptr; ///< of fenced memory, with the fences
+  size_t pagesBytes = 0;
 };
 
 } // namespace dl::test

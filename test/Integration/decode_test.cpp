@@ -10,7 +10,8 @@
 // FOLDER holds the packages, built here or elsewhere. Names with R and three digits are rows of the
 // project's list of robustness requirements. Here: what a kernel computes. DecodePoolTest.cpp:
 // which states it reads and writes. DecodeMemoryTest.cpp: strides, alignment, aliasing, shapes.
-// DecodeBitsTest.cpp: what has to be the same to the last bit.
+// DecodeBitsTest.cpp: what has to be the same to the last bit. DecodeDimsTest.cpp: sizes.
+// DecodeGatesTest.cpp: decays.
 //
 //===----------------------------------------------------------------------===//
 
