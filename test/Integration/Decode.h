@@ -143,14 +143,14 @@ struct LaunchOptions {
 Argument &find(std::vector<Argument> &arguments, const std::string &name);
 
 /// A problem in memory of the device, to be launched any number of times.
-class Setup {
+class Prepared {
 public:
-  explicit Setup(Problem problem, const LaunchOptions &options = {});
-  ~Setup();
-  Setup(const Setup &) = delete;
-  Setup &operator=(const Setup &) = delete;
+  explicit Prepared(Problem problem, const LaunchOptions &options = {});
+  ~Prepared();
+  Prepared(const Prepared &) = delete;
+  Prepared &operator=(const Prepared &) = delete;
 
-  /// Nothing after a first failure, which `collect` reports. `plan`: of another setup.
+  /// Nothing after a first failure, which `collect` reports. `plan`: of another one.
   void launch(void *stream = nullptr, const dlk_plan *plan = nullptr);
   /// Waits for the device. Every byte that is no result must be as it was.
   Outcome collect();

@@ -226,7 +226,7 @@ static void takeResults(const Problem &problem, const Argument &argument,
   }
 }
 
-Setup::Setup(Problem given, const LaunchOptions &options) : problem(std::move(given)) {
+Prepared::Prepared(Problem given, const LaunchOptions &options) : problem(std::move(given)) {
   const Sizes &n = problem.n;
   outcome.status = DLK_DEVICE_ERROR;
   outcome.o = Tensor({n.B, n.T, n.HV, n.V});
@@ -246,9 +246,9 @@ Setup::Setup(Problem given, const LaunchOptions &options) : problem(std::move(gi
     outcome.message = dlk_last_error();
 }
 
-Setup::~Setup() { dlk_plan_release(plan); }
+Prepared::~Prepared() { dlk_plan_release(plan); }
 
-void Setup::launch(void *stream, const dlk_plan *other) {
+void Prepared::launch(void *stream, const dlk_plan *other) {
   if (outcome.status != DLK_OK)
     return;
   std::vector<dlk_tensor> views;
@@ -263,7 +263,7 @@ void Setup::launch(void *stream, const dlk_plan *other) {
     outcome.message = dlk_last_error();
 }
 
-Outcome Setup::collect() {
+Outcome Prepared::collect() {
   if (Device::get().driver)
     EXPECT_EQ(Device::get().driver->ctxSynchronize(), 0) << "the kernel failed";
   std::set<Memory *> memories;
@@ -284,9 +284,9 @@ Outcome Setup::collect() {
 }
 
 Outcome launch(const Problem &problem, const LaunchOptions &options) {
-  Setup setup(problem, options);
-  setup.launch();
-  return setup.collect();
+  Prepared prepared(problem, options);
+  prepared.launch();
+  return prepared.collect();
 }
 
 } // namespace dl::test

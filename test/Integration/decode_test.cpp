@@ -11,7 +11,7 @@
 // project's list of robustness requirements. Here: what a kernel computes. DecodePoolTest.cpp:
 // which states it reads and writes. DecodeMemoryTest.cpp: strides, alignment, aliasing, shapes.
 // DecodeBitsTest.cpp: what has to be the same to the last bit. DecodeDimsTest.cpp: sizes.
-// DecodeGatesTest.cpp: decays.
+// DecodeGatesTest.cpp: decays. DecodeLargeTest.cpp: offsets of more than 32 bits.
 //
 //===----------------------------------------------------------------------===//
 
