@@ -152,6 +152,8 @@ public:
 
   /// Nothing after a first failure, which `collect` reports. `plan`: of another one.
   void launch(void *stream = nullptr, const dlk_plan *plan = nullptr);
+  /// Other numbers, of the same shapes and in the same places, for the next launches.
+  void refill(Problem other);
   /// Waits for the device. Every byte that is no result must be as it was.
   Outcome collect();
 

@@ -226,27 +226,48 @@ static void takeResults(const Problem &problem, const Argument &argument,
   }
 }
 
-Prepared::Prepared(Problem given, const LaunchOptions &options) : problem(std::move(given)) {
-  const Sizes &n = problem.n;
-  outcome.status = DLK_DEVICE_ERROR;
-  outcome.o = Tensor({n.B, n.T, n.HV, n.V});
+static void upload(const std::vector<Argument> &arguments) {
+  std::set<Memory *> memories;
+  for (const Argument &argument : arguments)
+    if (memories.insert(argument.memory.get()).second)
+      argument.memory->upload();
+}
+
+/// An outcome to be filled in.
+static Outcome emptyOutcome(const Problem &problem) {
+  Outcome outcome;
+  outcome.o = Tensor({problem.n.B, problem.n.T, problem.n.HV, problem.n.V});
   outcome.pool = problem.pool;
+  return outcome;
+}
+
+Prepared::Prepared(Problem given, const LaunchOptions &options)
+    : problem(std::move(given)), outcome(emptyOutcome(problem)) {
+  outcome.status = DLK_DEVICE_ERROR;
   const dlk_kernel *kernel = kernelOf(problem);
   if (!kernel)
     return;
   arguments = makeArguments(problem, kernel, options);
   if (options.change)
     options.change(arguments);
-  std::set<Memory *> memories;
-  for (Argument &argument : arguments)
-    if (memories.insert(argument.memory.get()).second)
-      argument.memory->upload();
+  upload(arguments);
   outcome.status = dlk_prepare(kernel, Device::get().handle, options.flags, &plan);
   if (outcome.status != DLK_OK)
     outcome.message = dlk_last_error();
 }
 
 Prepared::~Prepared() { dlk_plan_release(plan); }
+
+void Prepared::refill(Problem other) {
+  problem = std::move(other);
+  const Outcome before = std::move(outcome);
+  outcome = emptyOutcome(problem);
+  outcome.status = before.status;
+  outcome.message = before.message;
+  for (Argument &argument : arguments)
+    fill(problem, argument);
+  upload(arguments);
+}
 
 void Prepared::launch(void *stream, const dlk_plan *other) {
   if (outcome.status != DLK_OK)

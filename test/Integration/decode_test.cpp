@@ -12,6 +12,7 @@
 // which states it reads and writes. DecodeMemoryTest.cpp: strides, alignment, aliasing, shapes.
 // DecodeBitsTest.cpp: what has to be the same to the last bit. DecodeDimsTest.cpp: sizes.
 // DecodeGatesTest.cpp: decays. DecodeLargeTest.cpp: offsets of more than 32 bits.
+// DecodeRepeatTest.cpp: many launches of one plan.
 //
 //===----------------------------------------------------------------------===//
 
