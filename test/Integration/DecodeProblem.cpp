@@ -199,8 +199,8 @@ static Tensor slice(const Tensor &x, size_t axis, int64_t from, int64_t count) {
   shape[axis] = count;
   Tensor result(shape);
   for (int64_t i = 0; i < outer; ++i)
-    std::copy_n(&x.values()[(i * size + from) * inner], count * inner,
-                &result.values()[i * count * inner]);
+    std::copy_n(x.values().data() + (i * size + from) * inner, count * inner,
+                result.values().data() + i * count * inner);
   return result;
 }
 
@@ -296,7 +296,7 @@ static Result runRWKV6(const Problem &problem, const Tensor &S) {
 
 /// Puts `from` where element `place` of the outer axes of `to` lies.
 static void put(const Tensor &from, int64_t place, Tensor &to) {
-  std::copy(from.values().begin(), from.values().end(), &to.values()[place]);
+  std::copy(from.values().begin(), from.values().end(), to.values().data() + place);
 }
 
 static Tensor rounded(Tensor x, dlk_dtype dtype) {

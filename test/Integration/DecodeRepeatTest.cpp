@@ -75,8 +75,7 @@ static Problem atCapacity(const Problem &like, int64_t numLive, int64_t length) 
   for (auto &[name, tensor] : problem.tensors)
     if (tensor.shape().size() > 2) {
       const int64_t token = tensor.values().size() / 192;
-      std::fill(&tensor.values()[0] + numLive * length * token, &tensor.values()[0] + 192 * token,
-                NAN);
+      std::fill(tensor.values().begin() + numLive * length * token, tensor.values().end(), NAN);
     }
   return problem;
 }
