@@ -6,7 +6,8 @@
 # DIR holds *.dlk; dl-run is taken from DIR, from this checkout's build/ or from PATH.
 # Kernels are verified first; one that fails is reported and not timed, and the exit
 # status is then 1. Unless told otherwise times the 128 x 128 kernels with 32 heads for
-# batches from 1 to 512, on the GPU if there is one. Needs nothing but bash and dl-run.
+# batches from 1 to 512, and those of 64 x 64 and 96 x 192 for three of them, on the GPU if
+# there is one. Needs nothing but bash and dl-run.
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,7 +21,7 @@ die() {
 }
 
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then
-  sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 0
 fi
 (($#)) || die "expected a folder with packages; see --help"
@@ -36,8 +37,16 @@ done
 [[ -n $dl_run ]] || die "expected dl-run in '$dir', in build/bin or on PATH, found none"
 
 arguments=(--best --verify --markdown "$@")
-[[ " $* " == *" --shape="* ]] || arguments+=("--shape=B=1+8+64+128+256+512,T=1,HQ=32,HV=32")
-[[ " $* " == *" --kernel="* ]] || arguments+=(--kernel=128x128)
+passes=("")
+if [[ " $* " != *" --shape="* && " $* " != *" --kernel="* ]]; then
+  passes=("--kernel=128x128 --shape=B=1+8+64+128+256+512,T=1,HQ=32,HV=32"
+    "--kernel=64x64 --shape=B=8+64+256,T=1,HQ=32,HV=32"
+    "--kernel=96x192 --shape=B=8+64+256,T=1,HQ=32,HV=32")
+elif [[ " $* " != *" --shape="* ]]; then
+  passes=("--shape=B=1+8+64+128+256+512,T=1,HQ=32,HV=32")
+elif [[ " $* " != *" --kernel="* ]]; then
+  passes=("--kernel=128x128")
+fi
 if [[ -f $here/bench-goals.csv ]]; then arguments+=(--goals="$here/bench-goals.csv"); fi
 
 cat <<'END'
@@ -57,9 +66,20 @@ if [[ " $* " == *" --pdl "* ]]; then
 Launches are programmatic dependent ones: a kernel may start while the one before it still runs.
 END
 fi
+
+# has_kernels PACKAGE --kernel=TEXT...: a pass over what the package does not hold is left out.
+has_kernels() {
+  [[ ${2:-} != --kernel=* ]] || "$dl_run" info "$1" "$2" >/dev/null 2>&1
+}
+
 status=0
 for package in "${packages[@]}"; do
-  echo
-  "$dl_run" bench "$package" "${arguments[@]}" || status=1
+  for pass in "${passes[@]}"; do
+    # shellcheck disable=SC2086 # words are arguments
+    has_kernels "$package" $pass || continue
+    echo
+    # shellcheck disable=SC2086
+    "$dl_run" bench "$package" "${arguments[@]}" $pass || status=1
+  done
 done
 exit $status

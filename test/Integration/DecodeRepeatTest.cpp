@@ -101,6 +101,35 @@ TEST(DecodeRepeat, DummiesThenAnyRowsR049R051R052) {
   }
 }
 
+/// Launches on one pool, each of which may start before the one in front of it is done.
+TEST(DecodeRepeat, LaunchesThatOverlapGiveTheSame) {
+  if (!Device::get().driver) {
+    LaunchOptions options;
+    options.flags = DLK_PLAN_PDL;
+    expectRefused(makeProblem(operatorOf("gdn"), {1, 1, 2, 4, 64, 64}, "kv"), options,
+                  DLK_UNSUPPORTED, "PDL");
+    return;
+  }
+  for (const auto &[name, layout] : operatorsAndLayouts)
+    for (int64_t B : {1, 64}) {
+      SCOPED_TRACE(name);
+      const Problem problem = makeProblem(operatorOf(name), {B, 2, 2, 4, 128, 128}, layout);
+      LaunchOptions options;
+      Prepared one(problem, options);
+      options.flags = DLK_PLAN_PDL;
+      Prepared other(problem, options);
+      for (int i = 0; i < 50; ++i)
+        one.launch();
+      for (int i = 0; i < 50; ++i)
+        other.launch();
+      const Outcome want = one.collect(), got = other.collect();
+      if (got.status == DLK_UNSUPPORTED)
+        GTEST_SKIP() << got.message;
+      ASSERT_EQ(got.status, DLK_OK) << got.message;
+      EXPECT_TRUE(sameBits(got.o, want.o) && sameBits(got.pool, want.pool));
+    }
+}
+
 /// Dummy rows on a pool of arbitrary bytes, NaN in every disguise among them: `launch` compares
 /// all.
 TEST(DecodeRepeat, DummiesLeaveAnyPoolAsItIsR051) {
