@@ -118,5 +118,5 @@ json::Object dl::package::describeKernel(tile::KernelOp kernel) {
                       {"args", std::move(args)},
                       {"scalars", std::move(scalars)},
                       {"requires", std::move(requirements)},
-                      {"pdl", !kernel.getBody().getOps<tile::GridWaitOp>().empty()}};
+                      {"pdl", tile::startsEarly(kernel)}};
 }

@@ -411,8 +411,6 @@ LogicalResult RecurrentKernel::emit() {
   for (Type type : arguments.getTypes())
     entry->addArgument(type, loc);
   builder.setInsertionPointToStart(entry);
-  if (types.startsEarly)
-    tile::GridWaitOp::create(builder, loc);
   emitPlacement();
   Value inBatch = arith::CmpIOp::create(
       builder, loc, arith::CmpIPredicate::slt, row,
@@ -420,6 +418,9 @@ LogicalResult RecurrentKernel::emit() {
   auto branch = scf::IfOp::create(builder, loc, inBatch, /*withElseRegion=*/false);
   tile::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(branch.thenBlock());
+  // As late as can be: places and addresses are worked out while the grid before this one ends.
+  if (types.startsEarly)
+    tile::GridWaitOp::create(builder, loc);
   emitRow();
   if (failed(result)) {
     kernel.erase();

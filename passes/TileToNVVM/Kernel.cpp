@@ -169,7 +169,7 @@ void KernelLowering::finishExchange(bool inWarp) {
 void KernelLowering::emitArguments(Value parameters) {
   ParameterLayout layout = getParameterLayout(kernel.getArgumentTypes());
   // What the grid before this one may still write is not constant.
-  bool startsEarly = !kernel.getBody().getOps<GridWaitOp>().empty();
+  bool startsEarly = tile::startsEarly(kernel);
   auto field = [&](int64_t offset, Type type) -> Value {
     return LLVM::LoadOp::create(builder, loc, type, gep(parameters, offset),
                                 type.isIntOrFloat() ? type.getIntOrFloatBitWidth() / 8 : 8);

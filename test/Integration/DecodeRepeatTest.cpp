@@ -130,6 +130,22 @@ TEST(DecodeRepeat, LaunchesThatOverlapGiveTheSame) {
     }
 }
 
+TEST(DecodeRepeat, LaunchesTakeNoMemoryR091) {
+  const dl::runtime::cuda::Driver *driver = Device::get().driver;
+  if (!driver)
+    GTEST_SKIP() << "about the memory of a GPU; the runtime's tests count what a launch allocates";
+  size_t first = 0, later = 0, total = 0;
+  Prepared prepared(makeProblem(operatorOf("gdn"), {4, 1, 2, 4, 128, 128}, "kv"));
+  prepared.launch();
+  EXPECT_EQ(prepared.collect().status, DLK_OK);
+  ASSERT_EQ(driver->memGetInfo(&first, &total), 0);
+  for (int i = 0; i < 1000; ++i)
+    prepared.launch();
+  EXPECT_EQ(prepared.collect().status, DLK_OK);
+  ASSERT_EQ(driver->memGetInfo(&later, &total), 0);
+  EXPECT_EQ(first, later);
+}
+
 /// Dummy rows on a pool of arbitrary bytes, NaN in every disguise among them: `launch` compares
 /// all.
 TEST(DecodeRepeat, DummiesLeaveAnyPoolAsItIsR051) {

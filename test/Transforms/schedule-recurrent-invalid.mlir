@@ -12,11 +12,19 @@
 // RUN: not dl-opt %s --linattn-schedule-recurrent="key-lanes=8 state-layout=vk" 2>&1 | FileCheck %s --check-prefix=LANESVK
 // RUN: not dl-opt %s --linattn-schedule-recurrent="key-warps=33" 2>&1 | FileCheck %s --check-prefix=KEYWARPS
 // RUN: not dl-opt %s --linattn-schedule-recurrent="key-warps=2 state-layout=vk" 2>&1 | FileCheck %s --check-prefix=KEYWARPSVK
+// RUN: not dl-opt %s --linattn-schedule-recurrent="index-type=i16" 2>&1 | FileCheck %s --check-prefix=INDEX
+// RUN: not dl-opt %s --linattn-schedule-recurrent="types=k=f64" 2>&1 | FileCheck %s --check-prefix=TYPE
+// RUN: not dl-opt %s --linattn-schedule-recurrent="types=nobody=f32" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not dl-opt %s --linattn-schedule-recurrent="bytes-in-flight=0" 2>&1 | FileCheck %s --check-prefix=BYTES
 
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>
 
+// INDEX:      error: index-type: expected i32 or i64, got 'i16'
+// TYPE:       error: types, k: expected f32, bf16 or f16, got 'f64'
+// NAME:       error: types: expected NAME=TYPE with a name among k, v, o, got 'nobody=f32'
+// BYTES:      error: bytes in flight: expected a positive number, got 0
 // SMALL:      [[@LINE+14]]:1: error: key dimension: expected a multiple of 4 from 16 to 256, got 12
 // LARGE:      [[@LINE+13]]:1: error: key dimension: expected a multiple of 4 from 16 to 256, got 260
 // ODD:        [[@LINE+12]]:1: error: value dimension: expected a multiple of 4 from 16 to 256, got 66

@@ -2,7 +2,7 @@
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 state-layout=vk state-type=bf16 value-tile=64" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,VK
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=48" --canonicalize --cse | FileCheck %s --check-prefix=MASK
 // RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=128 value-dim=128 state-layout=vk io-type=f32 min-blocks=3" --canonicalize --cse | FileCheck %s --check-prefix=F32
-
+// RUN: dl-opt %s --split-input-file --linattn-schedule-recurrent="key-dim=64 value-dim=128 starts-early=1 index-type=i64 types=v=f32,o=f16" --canonicalize --cse | FileCheck %s --check-prefix=EARLY
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>
@@ -184,6 +184,23 @@
 // F32-NOT:    tile.convert
 // F32-NOT:    arith.{{extf|truncf}}
 // F32:        tile.return
+
+// Single arguments have types of their own, slots are of 64 bits. A launch may start early: it waits before it reads anything,
+// and lets the next one in before the state goes out.
+// EARLY-LABEL: tile.kernel @delta_decode(
+// EARLY-SAME:  memref<?x?x?x128xf32, strided<[?, ?, ?, 1]>> {tile.access = "r", tile.name = "v"
+// EARLY-SAME:  memref<?x?x?x128xf16, strided<[?, ?, ?, 1]>> {tile.access = "w", tile.name = "o"
+// EARLY-SAME:  memref<?x?xi64, strided<[?, ?]>> {{{.*}}tile.name = "src_slots"
+// EARLY-SAME:  memref<?xi64, strided<[?]>> {{{.*}}tile.name = "cu_seqlens"
+// EARLY-NOT:   load
+// EARLY:       tile.grid_wait
+// EARLY:       memref.load
+// EARLY:       scf.for
+// EARLY:         scf.yield
+// EARLY:       tile.grid_release
+// EARLY:       scf.if
+// EARLY-NOT:   tile.grid_release
+// EARLY:       tile.return
 
 linattn.operator @delta(%q: !key, %k: !key, %v: !value, %g: !per_head) state(%S: !linattn.state) -> (o: !value) {
   %S1 = linattn.decay %S, %g : !per_head

@@ -48,6 +48,9 @@ llvm::Expected<layout::SharedLayout> getLayout(SharedType type);
 /// every target does.
 llvm::StringRef requiredFeature(mlir::Operation *op);
 
+/// Whether the kernel may be launched while the grid before it still runs: it waits for that grid.
+bool startsEarly(mlir::Operation *kernel);
+
 /// On an scf.if that only loads, or has other values: load under a predicate instead of branching.
 constexpr llvm::StringLiteral kPredicatedAttrName = "tile.predicated";
 

@@ -322,6 +322,10 @@ LogicalResult MmaOp::verify() {
   return shared ? verifyDescriptor(*this, shared, *row, fc.getWarps()[1]) : success();
 }
 
+bool dl::tile::startsEarly(Operation *kernel) {
+  return kernel->walk([](GridWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 StringRef dl::tile::requiredFeature(Operation *op) {
   if (auto mma = dyn_cast<MmaOp>(op)) {
     auto fragment = cast<FragmentAttr>(mma.getC().getType().getEncoding());
