@@ -89,7 +89,7 @@ json Mutator::makeNumber(const json &old) {
 json Mutator::makeValue() {
   // Names that the readers know, and some that they do not.
   static const char *texts[] = {
-      "",           "B",         "T",         "HQ",     "HV",      "slots",     "K",
+      "",           "B",         "T",         "HQ",     "HV",      "pool_out",  "K",
       "V",          "cpu",       "so",        "ptx",    "cubin",   "sm_90a",    "kv",
       "vk",         "decode",    "f64",       "f32",    "f16",     "bf16",      "i64",
       "i32",        "u8",        "input",     "param",  "output",  "state_in",  "state_out",
@@ -98,7 +98,8 @@ json Mutator::makeValue() {
       "uniform",    "scalar",    "key",       "value",  "state",   "key_value", "key_head",
       "value_head", "constant",  "select",    "fma",    "cmp",     "oeq",       "read",
       "write",      "decay",     "broadcast", "reduce", "exp",     "inf",       "-inf",
-      "%s%n",       "\xc3\xa9",  "a\"b"};
+      "%s%n",       "\xc3\xa9",  "a\"b",      "N",      "pool_in", "default",   "min_rank",
+      "row_starts", "row_flags", "accepted"};
   switch (below(8)) {
   case 0:
     return nullptr;

@@ -60,7 +60,7 @@ private:
 
   const dlk_package *package;
   std::minstd_rand random;
-  std::vector<std::string> symbols = {"slots", "none"};
+  std::vector<std::string> symbols = {"none"};
   size_t textBytes = 0;
 };
 } // namespace
@@ -73,8 +73,8 @@ Walk::Walk(const dlk_package *package, uint64_t seed)
   const char *text = dlk_package_manifest(package, &bytes);
   require(std::strlen(text) <= bytes && text[bytes] == 0, "a manifest that ends in zero");
   json manifest = json::parse(text, text + bytes);
-  for (const json &name : manifest["symbols"])
-    symbols.push_back(name.get<std::string>());
+  for (const json &symbol : manifest["symbols"])
+    symbols.push_back((symbol.is_object() ? symbol["name"] : symbol).get<std::string>());
 }
 
 void Walk::readArguments(const dlk_kernel *kernel, int32_t count) {
@@ -109,8 +109,9 @@ void Walk::findKernel(const dlk_kernel_info &info) {
   dlk_query query = {};
   const dlk_kernel *found = nullptr;
   dlk_find(package, &query, cpu, &found);
-  query = {info.kind,         info.target,     info.key_dim, info.value_dim,
-           info.state_layout, info.state_type, info.io_type, static_cast<int32_t>(random() % 2)};
+  query = {info.name,         info.kind,       info.target,  info.key_dim,    info.value_dim,
+           info.state_layout, info.state_type, info.io_type, info.index_type, 0};
+  query.no_ptx = static_cast<int32_t>(random() % 2);
   dlk_status status = dlk_find(package, &query, cpu, &found);
   bool isForCpu = std::strcmp(info.target, "cpu") == 0;
   require(status == (isForCpu ? DLK_OK : DLK_NOT_FOUND), "a kernel for the cpu to be found");
@@ -161,8 +162,8 @@ void Walk::trySizes(const dlk_kernel *kernel, int32_t numArgs) {
     dlk_arg_info arg;
     dlk_kernel_get_arg(kernel, i, &arg);
     if (dlk_arg_shape(kernel, i, sizes.data(), count, shape) == DLK_OK)
-      require(std::all_of(shape, shape + arg.rank, [](int64_t size) { return size > 0; }),
-              "positive dimensions");
+      require(std::all_of(shape, shape + arg.rank, [](int64_t size) { return size >= 0; }),
+              "no negative dimensions");
   }
 }
 

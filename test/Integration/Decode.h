@@ -39,7 +39,8 @@ struct Operator {
   std::string package; ///< stem of the file's name
   Kind kind;
   dlk_dtype io = DLK_BF16, state = DLK_F32;
-  std::map<std::string, dlk_dtype> types = {}; ///< of single arguments, before `io`
+  /// Of single arguments, before `io`. The initialiser lets aggregates leave it out.
+  std::map<std::string, dlk_dtype> types = {}; // NOLINT(readability-redundant-member-init)
   Gate gate = Gate::Softplus;
   double lowerBound = -5;
   bool normalize = true;

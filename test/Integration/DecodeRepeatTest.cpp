@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/Integration/Decode.h"
+#include "test/Reference/Random.h"
 #include "tools/dl-run/Numbers.h"
 
 #include <cmath>
-#include <random>
 #include <thread>
 
 using namespace dl::test;
@@ -158,9 +158,9 @@ TEST(DecodeRepeat, DummiesLeaveAnyPoolAsItIsR051) {
         problem.hasState.assign(64, 0);
       LaunchOptions options;
       options.change = [](std::vector<Argument> &arguments) {
-        std::minstd_rand random(1);
+        Random random(1);
         for (unsigned char &byte : find(arguments, "S").memory->image)
-          byte = static_cast<unsigned char>(random() >> 8);
+          byte = static_cast<unsigned char>(random.uniform(0, 256));
       };
       const Outcome got = launch(problem, options);
       EXPECT_EQ(got.status, DLK_OK) << got.message;
