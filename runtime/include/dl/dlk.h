@@ -250,8 +250,9 @@ enum {
   /* Refuse PTX instead of letting the driver compile it. */
   DLK_PLAN_NO_PTX = 2,
   /* Programmatic dependent launch: the kernel may start while the one before it on the stream still
-   * runs, and waits for it before its first read of inputs, states and arrays with an entry per row;
-   * arguments of the role DLK_ROLE_PARAM must have been written before. Legal in stream capture. */
+   * runs, and waits for it before its first read of inputs, states and arrays with an entry per
+   * row; arguments of the role DLK_ROLE_PARAM must have been written before. Legal in stream
+   * capture. */
   DLK_PLAN_PDL = 4
 };
 
