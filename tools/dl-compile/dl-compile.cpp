@@ -153,9 +153,10 @@ void addToPackage(Writer &writer, const Job &job, bool isFallback) {
     add("ptx", kernel.ptx);
 }
 
-Expected<std::string> buildPackage(const Spec &spec, ArrayRef<Job> jobs) {
+/// What a package says of its operator. Made before the kernels, so that an operator which nothing
+/// could verify is refused at once.
+Expected<Writer> startPackage(const Spec &spec, const KernelRequest &first) {
   Writer writer;
-  const KernelRequest &first = jobs.front().request;
   writer.set("generator", "dl-compile 0.1.0");
   writer.set("operator", first.symbol);
   if (first.kind == "tile") {
@@ -169,6 +170,10 @@ Expected<std::string> buildPackage(const Spec &spec, ArrayRef<Job> jobs) {
     writer.set("options", std::move(prepared->options));
     writer.set("reference", std::move(prepared->reference));
   }
+  return writer;
+}
+
+std::string finishPackage(Writer &writer, ArrayRef<Job> jobs) {
   StringMap<const Job *> fallbacks = findFallbacks(jobs);
   for (const Job &job : jobs)
     addToPackage(writer, job, fallbacks.lookup(job.kernel->name) == &job);
@@ -226,13 +231,13 @@ std::string buildHeader(StringRef path, ArrayRef<Job> jobs) {
   return emitHeader(path == "-" ? jobs.front().request.symbol : sys::path::stem(path), kernels);
 }
 
-Error writeOutput(const CompileOptions &options, const Spec &spec, ArrayRef<Job> jobs) {
+/// `package`: as started, where that is what is to be written.
+Error writeOutput(const CompileOptions &options, Writer &package, ArrayRef<Job> jobs) {
   if (options.emit == Emit::Header)
     return writeFile(options.output, buildHeader(options.output, jobs));
   if (options.emit != Emit::Package)
     return writeStages(options, jobs);
-  Expected<std::string> file = buildPackage(spec, jobs);
-  return file ? writeFile(options.output, *file) : file.takeError();
+  return writeFile(options.output, finishPackage(package, jobs));
 }
 
 int explain(const Spec &spec, const KernelRequest &request) {
@@ -268,6 +273,13 @@ int main(int argc, char **argv) {
     return fail("--target: expected a GPU target with --emit=ptx or cubin, got cpu");
   if (Error error = checkOutput(*options, requests->size()))
     return fail(toString(std::move(error)));
+  Writer package;
+  if (options->emit == Emit::Package) {
+    Expected<Writer> started = startPackage(*spec, requests->front());
+    if (!started)
+      return fail(toString(started.takeError()));
+    package = std::move(*started);
+  }
   std::vector<Job> jobs;
   for (KernelRequest &request : *requests)
     jobs.push_back({std::move(request), std::nullopt, ""});
@@ -276,10 +288,8 @@ int main(int argc, char **argv) {
   if (options->emit == Emit::Package && any_of(jobs, lacksMachineCode))
     errs() << "dl-compile: note: no ptxas found: GPU kernels are in the package as PTX alone, "
               "which the driver compiles when it loads them\n";
-  if (Error error = writeOutput(*options, *spec, jobs)) {
-    std::string message = toString(std::move(error));
-    return fail(showsPlace(message) ? message : "-o: " + message);
-  }
+  if (Error error = writeOutput(*options, package, jobs))
+    return fail("-o: " + toString(std::move(error)));
   if (options->output != "-") // the table would end up in the output
     printTable(jobs, options->json);
   return 0;
