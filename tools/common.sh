@@ -22,6 +22,22 @@ usage_of() {
   sed -n '2,/^# Part of/{s/^# \{0,1\}//p}' "$1" | sed '/^Part of/d'
 }
 
+# parse_check ARGUMENT...: for scripts that write a page, or with --check compare; sets check.
+parse_check() {
+  local argument
+  check=0
+  for argument in "$@"; do
+    case $argument in
+    --check) check=1 ;;
+    -h | --help)
+      usage_of "$0"
+      exit 0
+      ;;
+    *) die "expected --check or --help, got '$argument'" ;;
+    esac
+  done
+}
+
 require_cmake() {
   local version
   command -v cmake >/dev/null ||

@@ -16,17 +16,7 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-check=0
-for argument in "$@"; do
-  case $argument in
-  --check) check=1 ;;
-  -h | --help)
-    usage_of "$0"
-    exit 0
-    ;;
-  *) die "expected --check or --help, got '$argument'" ;;
-  esac
-done
+parse_check "$@"
 cd "$root"
 
 tblgen=$(command -v mlir-tblgen-22) || die "expected mlir-tblgen-22; run 'bash tools/setup.sh'"

@@ -104,8 +104,6 @@ private:
   Access access(ArrayRef<Value> leading, Type type);
   IRMapping loadParams();
   Value zeroOf(Type type);
-  SmallVector<Value> loadOrZero(Value condition, TypeRange types,
-                                llvm::function_ref<SmallVector<Value>()> load, bool predicated);
   SmallVector<Value> loadInputs(const Row &row, Value token, bool predicated);
   SmallVector<Value> loadStates(Row &row);
   void storeOutput(unsigned i, const Row &row, Value token, Value value);
@@ -211,40 +209,29 @@ Value RecurrentKernel::zeroOf(Type type) {
   return isa<RankedTensorType>(type) ? tile::SplatOp::create(builder, loc, type, zero) : zero;
 }
 
-SmallVector<Value> RecurrentKernel::loadOrZero(Value condition, TypeRange types,
-                                               llvm::function_ref<SmallVector<Value>()> load,
-                                               bool predicated) {
-  if (types.empty())
-    return {};
-  auto branch = scf::IfOp::create(builder, loc, types, condition, /*withElseRegion=*/true);
-  if (predicated)
-    branch->setAttr(tile::kPredicatedAttrName, builder.getUnitAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, loc, load());
-  builder.setInsertionPointToStart(branch.elseBlock());
-  SmallVector<Value> zeros;
-  for (Type type : types)
-    zeros.push_back(zeroOf(type));
-  scf::YieldOp::create(builder, loc, zeros);
-  return branch.getResults();
-}
-
 /// In their storage types; zeros where the row has no such token.
 SmallVector<Value> RecurrentKernel::loadInputs(const Row &row, Value token, bool predicated) {
   SmallVector<Type> types;
   for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
     types.push_back(
         layouts.place(input.getType(), cast<MemRefType>(argument(i).getType()).getElementType()));
+  if (types.empty())
+    return {};
   Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, token, row.end);
-  auto loadAll = [&] {
-    SmallVector<Value> values;
-    for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
-      values.push_back(
-          load(argument(i), {row.batch, token, head(input.getType())}, input.getType()));
-    return values;
-  };
-  return loadOrZero(exists, types, loadAll, predicated);
+  auto branch = scf::IfOp::create(builder, loc, types, exists, /*withElseRegion=*/true);
+  if (predicated)
+    branch->setAttr(tile::kPredicatedAttrName, builder.getUnitAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<Value> values, zeros;
+  builder.setInsertionPointToStart(branch.thenBlock());
+  for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
+    values.push_back(load(argument(i), {row.batch, token, head(input.getType())}, input.getType()));
+  scf::YieldOp::create(builder, loc, values);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  for (Type type : types)
+    zeros.push_back(zeroOf(type));
+  scf::YieldOp::create(builder, loc, zeros);
+  return branch.getResults();
 }
 
 SmallVector<Value> RecurrentKernel::stateIndices(Value slot) {

@@ -33,10 +33,6 @@ Value Row::index(Value integer) {
 Value Row::constant(int64_t value, Type type) {
   return arith::ConstantIntOp::create(builder, loc, value, type.getIntOrFloatBitWidth());
 }
-Value Row::indexConstant(int64_t value) {
-  return arith::ConstantIndexOp::create(builder, loc, value);
-}
-
 /// A 32-bit size among the kernel's scalars, as wide as `like`.
 Value Row::size(unsigned i, Type like) {
   Value value = argument(i);
@@ -78,7 +74,8 @@ void Row::loadNumbers() {
     builder.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(builder, loc, usual);
     builder.setInsertionPointToStart(branch.thenBlock());
-    Value next = arith::AddIOp::create(builder, loc, row, indexConstant(1));
+    Value next =
+        arith::AddIOp::create(builder, loc, row, arith::ConstantIndexOp::create(builder, loc, 1));
     Value begins = entryOr(where.rowStarts, row, none),
           ends = entryOr(where.rowStarts, next, tokens);
     Value flag = entryOr(where.hasInitialState, row, yes);

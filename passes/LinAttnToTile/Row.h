@@ -54,7 +54,6 @@ private:
   mlir::Value entryOr(unsigned array, mlir::ValueRange indices, mlir::Value fallback);
   mlir::Value isSlot(mlir::Value slot, unsigned pool);
   mlir::Value constant(int64_t value, mlir::Type type);
-  mlir::Value indexConstant(int64_t value);
   void loadNumbers();
   void loadSlots();
 

@@ -63,6 +63,15 @@ std::vector<Operator> variants();
 std::vector<Operator> typeVariants();
 Operator operatorOf(const std::string &package);
 
+/// f(operator, layout) for the three and both layouts of the state.
+template <typename Function> void forOperators(Function f) {
+  for (const Operator &op : shippedOperators())
+    for (const char *layout : {"kv", "vk"}) {
+      SCOPED_TRACE(op.package + " " + layout);
+      f(op, std::string(layout));
+    }
+}
+
 /// Tokens first .. end - 1 of an entry of the batch.
 struct Span {
   int64_t entry, first, end;

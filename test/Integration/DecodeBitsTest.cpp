@@ -12,14 +12,6 @@
 
 using namespace dl::test;
 
-template <typename Function> static void forOperators(Function f) {
-  for (const Operator &op : shippedOperators())
-    for (const char *layout : {"kv", "vk"}) {
-      SCOPED_TRACE(op.package + " " + layout);
-      f(op, std::string(layout));
-    }
-}
-
 /// Part `index` of `parts` equal parts has the same bits in both.
 static bool samePart(const Tensor &a, const Tensor &b, int64_t index, int64_t parts) {
   const size_t size = a.values().size() / parts;

@@ -16,14 +16,6 @@
 
 using namespace dl::test;
 
-template <typename Function> static void forOperators(Function f) {
-  for (const Operator &op : shippedOperators())
-    for (const char *layout : {"kv", "vk"}) {
-      SCOPED_TRACE(op.package + " " + layout);
-      f(op, std::string(layout));
-    }
-}
-
 //===----------------------------------------------------------------------===//
 // K and V
 //===----------------------------------------------------------------------===//

@@ -11,12 +11,10 @@
 
 using namespace dl::test;
 
-template <typename Function> static void forOperators(Function f) {
-  for (const Operator &op : shippedOperators())
-    for (const char *layout : {"kv", "vk"}) {
-      SCOPED_TRACE(op.package + " " + layout);
-      f(makeProblem(op, {3, 2, 2, 4, 64, 64}, layout));
-    }
+template <typename Function> static void forProblems(Function f) {
+  forOperators([&](const Operator &op, const std::string &layout) {
+    f(makeProblem(op, {3, 2, 2, 4, 64, 64}, layout));
+  });
 }
 
 /// Puts arguments side by side into one buffer whose rows are tokens: columns of a projection.
@@ -70,7 +68,7 @@ TEST(DecodeMemory, ColumnsOfWideBuffersR045) {
 
 /// An output may be columns too, beside other data that stays.
 TEST(DecodeMemory, OutputsIntoAWideBufferR045) {
-  forOperators([](const Problem &problem) {
+  forProblems([](const Problem &problem) {
     LaunchOptions options;
     options.padding = 5;
     options.change = [&](std::vector<Argument> &arguments) { makeColumns(arguments, {"o", "v"}); };
@@ -80,7 +78,7 @@ TEST(DecodeMemory, OutputsIntoAWideBufferR045) {
 
 /// One token's numbers for all rows: a stride of 0.
 TEST(DecodeMemory, InputsMayRepeat) {
-  forOperators([](Problem problem) {
+  forProblems([](Problem problem) {
     Tensor &k = problem.tensors.at("k");
     for (int64_t b = 1; b < 3; ++b)
       for (int64_t t = 0; t < 2; ++t)
@@ -99,7 +97,7 @@ TEST(DecodeMemory, InputsMayRepeat) {
 /// `launch` compares every input's bytes, before and after, in every test; here an output takes the
 /// place of an input.
 TEST(DecodeMemory, OutputsMayNotOverlapInputsR046) {
-  forOperators([](const Problem &problem) {
+  forProblems([](const Problem &problem) {
     for (const std::string name : {"v", problem.op.query(), "k"}) {
       LaunchOptions options;
       options.change = [&](std::vector<Argument> &arguments) {
@@ -116,7 +114,7 @@ TEST(DecodeMemory, OutputsMayNotOverlapInputsR046) {
 }
 
 TEST(DecodeMemory, OutputsMayNotOverlapByARowR046) {
-  forOperators([](const Problem &problem) {
+  forProblems([](const Problem &problem) {
     LaunchOptions options;
     options.padding = 0;
     options.change = [](std::vector<Argument> &arguments) {
@@ -134,7 +132,7 @@ TEST(DecodeMemory, OutputsMayNotOverlapByARowR046) {
 }
 
 TEST(DecodeMemory, PoolsMayNotOverlapInPartR046) {
-  forOperators([](const Problem &problem) {
+  forProblems([](const Problem &problem) {
     LaunchOptions options;
     options.padding = 0;
     options.change = [](std::vector<Argument> &arguments) {
@@ -147,7 +145,7 @@ TEST(DecodeMemory, PoolsMayNotOverlapInPartR046) {
 }
 
 TEST(DecodeMemory, AnOutputMayNotOverlapItself) {
-  forOperators([](const Problem &problem) {
+  forProblems([](const Problem &problem) {
     LaunchOptions options;
     options.change = [](std::vector<Argument> &arguments) { find(arguments, "o").strides[0] = 0; };
     expectRefused(problem, options, DLK_INVALID_ARGUMENT, "so that elements do not overlap");
@@ -160,7 +158,7 @@ TEST(DecodeMemory, AnOutputMayNotOverlapItself) {
 
 /// Every argument in turn a few bytes off: right, or refused by name. Never a fault on the device.
 TEST(DecodeMemory, EveryArgumentShiftedR047) {
-  forOperators([](const Problem &problem) {
+  forProblems([](const Problem &problem) {
     dlk_kernel_info info;
     ASSERT_EQ(dlk_kernel_get_info(kernelOf(problem), &info), DLK_OK);
     Problem named = problem;
@@ -205,7 +203,7 @@ TEST(DecodeMemory, EveryArgumentShiftedR047) {
 
 /// Every dimension of every argument in turn is one too large.
 TEST(DecodeMemory, EveryDimensionOffByOneR048) {
-  forOperators([](const Problem &problem) {
+  forProblems([](const Problem &problem) {
     dlk_kernel_info info;
     ASSERT_EQ(dlk_kernel_get_info(kernelOf(problem), &info), DLK_OK);
     for (int32_t i = 0; i < info.num_args; ++i) {

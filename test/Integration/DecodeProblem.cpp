@@ -23,15 +23,18 @@ std::vector<Operator> shippedOperators() {
   return {{"gdn", Operator::GDN}, {"kda", Operator::KDA}, {"rwkv6", Operator::RWKV6}};
 }
 
+static Operator variantOf(Operator op, const char *suffix,
+                          const std::function<void(Operator &)> &change) {
+  op.package += suffix;
+  change(op);
+  return op;
+}
+
 std::vector<Operator> variants() {
   std::vector<Operator> result;
-  for (Operator op : shippedOperators()) {
-    const std::string name = op.package;
-    auto add = [&](const char *suffix, auto change) {
-      Operator variant = op;
-      variant.package = name + suffix;
-      change(variant);
-      result.push_back(variant);
+  for (const Operator &op : shippedOperators()) {
+    auto add = [&](const char *suffix, const std::function<void(Operator &)> &change) {
+      result.push_back(variantOf(op, suffix, change));
     };
     add("-f16", [](Operator &x) { x.io = DLK_F16; });
     add("-f32", [](Operator &x) { x.io = DLK_F32; });
@@ -67,13 +70,9 @@ std::vector<Operator> variants() {
 
 std::vector<Operator> typeVariants() {
   std::vector<Operator> result;
-  for (Operator op : shippedOperators()) {
-    const std::string name = op.package;
-    auto add = [&](const char *suffix, auto change) {
-      Operator variant = op;
-      variant.package = name + suffix;
-      change(variant);
-      result.push_back(variant);
+  for (const Operator &op : shippedOperators()) {
+    auto add = [&](const char *suffix, const std::function<void(Operator &)> &change) {
+      result.push_back(variantOf(op, suffix, change));
     };
     add("-state-bf16", [](Operator &x) { x.state = DLK_BF16; });
     add("-state-f16", [](Operator &x) { x.state = DLK_F16; });

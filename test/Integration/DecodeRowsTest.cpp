@@ -16,14 +16,6 @@
 
 using namespace dl::test;
 
-template <typename Function> static void forOperators(Function f) {
-  for (const Operator &op : shippedOperators())
-    for (const char *layout : {"kv", "vk"}) {
-      SCOPED_TRACE(op.package + " " + layout);
-      f(op, std::string(layout));
-    }
-}
-
 /// Rows of these lengths, and tokens behind them that belong to none.
 static Problem packed(const Operator &op, const std::string &layout,
                       const std::vector<int64_t> &lengths, int64_t behind = 0, uint64_t seed = 1) {
