@@ -140,8 +140,10 @@ TEST(DecodeDims, EachEntryEqualsItsOwnRunR028) {
   forOperators([](const Operator &op, const std::string &layout) {
     Problem problem = makeProblem(op, {3, 33, 2, 2, 64, 64}, layout);
     const size_t state = problem.pool.values().size() / 3;
-    for (size_t i = 0; i < 3 * state; ++i)
-      problem.pool.values()[i] *= double(i / state + 1);
+    for (size_t i = 0; i < 3 * state; ++i) {
+      const size_t entry = i / state;
+      problem.pool.values()[i] *= double(entry + 1);
+    }
     const Outcome all = launch(problem);
     check(problem, all);
     for (int64_t row = 0; row < 3; ++row) {
