@@ -165,7 +165,7 @@ static void addArgument(const json::Object &arg, int64_t align, std::vector<Memb
   members.push_back({*arg.getInteger("pointer"), written ? "void *" : "const void *", name, "",
                      quoteFree(comment)});
   if (count)
-    members.push_back({firstStride, "int64_t ", name + "_strides", formatv("[{0}]", count),
+    members.push_back({firstStride, "uint32_t ", name + "_strides", formatv("[{0}]", count),
                        quoteFree("in elements, of " + free)});
 }
 

@@ -82,8 +82,12 @@ public:
 
 private:
   Value index(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
-  Value toIndex(Value integer) {
-    return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer);
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value toI32(Value number) {
+    return arith::IndexCastUIOp::create(builder, loc, builder.getI32Type(), number);
+  }
+  Value toIndex(Value number) {
+    return arith::IndexCastUIOp::create(builder, loc, builder.getIndexType(), number);
   }
   Value argument(unsigned i) { return kernel.getBody().getArgument(i); }
   Value head(Type type) {
@@ -128,10 +132,10 @@ private:
 
 void RecurrentKernel::emitPlacement() {
   Value x = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
-  Value y = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::y);
-  Value z = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::z);
+  Value y = toI32(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::y));
+  Value z = toI32(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::z));
   row = arith::AddIOp::create(builder, loc,
-                              arith::MulIOp::create(builder, loc, z, index(kRowsPerLayer)), y);
+                              arith::MulIOp::create(builder, loc, z, i32(kRowsPerLayer)), y);
   int64_t tiles = plan.tiles(types.valueDim);
   valueHead = x;
   firstColumn = index(0);
@@ -142,9 +146,19 @@ void RecurrentKernel::emitPlacement() {
   }
   keyHead = valueHead;
   if (where.headReciprocal) {
-    Value product =
-        arith::MulIOp::create(builder, loc, valueHead, toIndex(argument(*where.headReciprocal)));
-    keyHead = arith::ShRUIOp::create(builder, loc, product, index(32));
+    // In 32 bits, as offsets take it (Row::index); a ratio of one has the reciprocal 2^32.
+    Value reciprocal = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
+                                               argument(*where.headReciprocal));
+    auto toI64 = [&](Value number) {
+      return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), number);
+    };
+    Value head = toI32(valueHead);
+    Value product = arith::MulIOp::create(builder, loc, toI64(head), toI64(reciprocal));
+    Value high = arith::ShRUIOp::create(
+        builder, loc, product, arith::ConstantIntOp::create(builder, loc, 32, /*width=*/64));
+    Value quotient = arith::TruncIOp::create(builder, loc, builder.getI32Type(), high);
+    Value isOne = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, reciprocal, i32(0));
+    keyHead = toIndex(arith::SelectOp::create(builder, loc, isOne, head, quotient));
   }
 }
 
@@ -218,6 +232,7 @@ SmallVector<Value> RecurrentKernel::loadInputs(const Row &row, Value token, bool
   if (types.empty())
     return {};
   Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, token, row.end);
+  Value place = toIndex(token);
   auto branch = scf::IfOp::create(builder, loc, types, exists, /*withElseRegion=*/true);
   if (predicated)
     branch->setAttr(tile::kPredicatedAttrName, builder.getUnitAttr());
@@ -225,7 +240,7 @@ SmallVector<Value> RecurrentKernel::loadInputs(const Row &row, Value token, bool
   SmallVector<Value> values, zeros;
   builder.setInsertionPointToStart(branch.thenBlock());
   for (auto [input, i] : llvm::zip(op.getInputs(), where.inputs))
-    values.push_back(load(argument(i), {row.batch, token, head(input.getType())}, input.getType()));
+    values.push_back(load(argument(i), {row.batch, place, head(input.getType())}, input.getType()));
   scf::YieldOp::create(builder, loc, values);
   builder.setInsertionPointToStart(branch.elseBlock());
   for (Type type : types)
@@ -272,7 +287,7 @@ void RecurrentKernel::storeOutput(unsigned i, const Row &row, Value token, Value
   Value memory = argument(where.outputs[i]);
   Type type = op.getOutputType(i);
   value = fromF32(value, cast<MemRefType>(memory.getType()).getElementType());
-  Access at = access({row.batch, token, head(type)}, type);
+  Access at = access({row.batch, toIndex(token), head(type)}, type);
   if (at.axes.empty())
     memref::StoreOp::create(builder, loc, value, memory, at.indices);
   else
@@ -291,7 +306,7 @@ LogicalResult RecurrentKernel::emitToken(Row &row, const IRMapping &params, scf:
   ValueRange carried = loop.getRegionIterArgs();
   ValueRange states = carried.take_front(where.stateIn.size()),
              inputs = carried.drop_front(where.stateIn.size());
-  Value token = loop.getInductionVar(), next = arith::AddIOp::create(builder, loc, token, index(1));
+  Value token = loop.getInductionVar(), next = arith::AddIOp::create(builder, loc, token, i32(1));
   StepEmitter emitter(builder, op, layouts);
   for (BlockArgument param : op.getParams()) {
     Value value = params.lookup(param);
@@ -319,7 +334,7 @@ LogicalResult RecurrentKernel::emitTokens(Row &row, const IRMapping &params,
                                           ValueRange firstInputs) {
   SmallVector<Value> carried = loadStates(row);
   llvm::append_range(carried, firstInputs);
-  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, index(1), carried);
+  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, i32(1), carried);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -340,7 +355,7 @@ LogicalResult RecurrentKernel::emitTokens(Row &row, const IRMapping &params,
 }
 
 void RecurrentKernel::emitNullRow(const Row &row) {
-  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, index(1));
+  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, i32(1));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   for (unsigned i = 0; i < op.getNumOutputs(); ++i)
@@ -399,9 +414,8 @@ LogicalResult RecurrentKernel::emit() {
     entry->addArgument(type, loc);
   builder.setInsertionPointToStart(entry);
   emitPlacement();
-  Value inBatch = arith::CmpIOp::create(
-      builder, loc, arith::CmpIPredicate::slt, row,
-      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), argument(where.rows)));
+  Value inBatch =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, row, argument(where.rows));
   auto branch = scf::IfOp::create(builder, loc, inBatch, /*withElseRegion=*/false);
   tile::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(branch.thenBlock());

@@ -15,19 +15,29 @@ using namespace dl;
 
 Row::Row(OpBuilder &builder, Location loc, tile::KernelOp kernel, const OperatorArguments &where,
          Value row)
-    : builder(builder), loc(loc), kernel(kernel), where(where), row(row),
+    : builder(builder), loc(loc), kernel(kernel), where(where), number(row), row(index(row)),
       zero(arith::ConstantIndexOp::create(builder, loc, 0)) {
   loadNumbers();
   loadSlots();
   // Clamped last: this waits.
-  Type type = from.getType();
-  Value tokens = size(where.tokens, type);
-  first = index(arith::MaxSIOp::create(builder, loc, from, constant(0, type)));
-  end = index(arith::MinSIOp::create(builder, loc, to, tokens));
+  Value tokens = size(where.tokens, from.getType());
+  Value begin = arith::MaxSIOp::create(builder, loc, from, constant(0, from.getType()));
+  if (from.getType() != number.getType())
+    begin = arith::MinSIOp::create(builder, loc, begin, tokens);
+  first = toI32(begin);
+  end = toI32(arith::MinSIOp::create(builder, loc, to, tokens));
 }
 
+/// Of a number that is not negative: two unsigned 32-bit factors make a 64-bit offset in one
+/// instruction.
 Value Row::index(Value integer) {
-  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), integer);
+  return arith::IndexCastUIOp::create(builder, loc, builder.getIndexType(), integer);
+}
+
+Value Row::toI32(Value integer) {
+  Type i32 = builder.getI32Type();
+  return integer.getType() == i32 ? integer
+                                  : arith::TruncIOp::create(builder, loc, i32, integer).getResult();
 }
 
 Value Row::constant(int64_t value, Type type) {
@@ -57,16 +67,16 @@ Value Row::entryOr(unsigned array, ValueRange indices, Value fallback) {
 
 /// A plain decode step has none of these arrays, and then looks at none of their strides.
 void Row::loadNumbers() {
-  Value starts = argument(where.rowStarts), isPacked, given;
+  Value isPacked, given;
   for (unsigned i : {where.rowStarts, where.hasInitialState, where.acceptedTokens}) {
     Value present = tile::IsPresentOp::create(builder, loc, argument(i));
     isPacked = i == where.rowStarts ? present : isPacked;
     given = given ? arith::OrIOp::create(builder, loc, given, present).getResult() : present;
   }
-  Type type = cast<MemRefType>(starts.getType()).getElementType(), flagType = builder.getI8Type();
-  Value none = constant(0, type), one = constant(1, type), yes = constant(1, flagType);
-  Value tokens = size(where.tokens, type);
-  SmallVector<Value> usual{zero, row, none, tokens, yes};
+  Type type = cast<MemRefType>(argument(where.rowStarts).getType()).getElementType();
+  Value none = constant(0, type), yes = constant(1, builder.getI8Type());
+  SmallVector<Value> usual{constant(0, number.getType()), number, none, size(where.tokens, type),
+                           yes};
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(usual)), given,
                                   /*withElseRegion=*/true);
   {
@@ -74,28 +84,36 @@ void Row::loadNumbers() {
     builder.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(builder, loc, usual);
     builder.setInsertionPointToStart(branch.thenBlock());
-    Value next =
-        arith::AddIOp::create(builder, loc, row, arith::ConstantIndexOp::create(builder, loc, 1));
-    Value begins = entryOr(where.rowStarts, row, none),
-          ends = entryOr(where.rowStarts, next, tokens);
-    Value flag = entryOr(where.hasInitialState, row, yes);
-    Value accepted = entryOr(where.acceptedTokens, row, one);
-    accepted = arith::MinSIOp::create(builder, loc, accepted, size(where.sourceWidth, type));
-    accepted = arith::MaxSIOp::create(builder, loc, accepted, one);
-    Value place = index(arith::SubIOp::create(builder, loc, accepted, one));
-    Value entry = arith::SelectOp::create(builder, loc, isPacked, zero, row);
-    scf::YieldOp::create(builder, loc, ValueRange{place, entry, begins, ends, flag});
+    scf::YieldOp::create(builder, loc, loadGiven(isPacked, /*tokens=*/usual[3], yes));
   }
-  column = branch.getResult(0);
-  batch = branch.getResult(1);
+  column = index(branch.getResult(0));
+  batch = index(branch.getResult(1));
   from = branch.getResult(2);
   to = branch.getResult(3);
   rawFlag = branch.getResult(4);
 }
 
+SmallVector<Value> Row::loadGiven(Value isPacked, Value tokens, Value yes) {
+  Type type = tokens.getType();
+  Value none = constant(0, type), one = constant(1, type);
+  Value next =
+      arith::AddIOp::create(builder, loc, row, arith::ConstantIndexOp::create(builder, loc, 1));
+  Value begins = entryOr(where.rowStarts, row, none), ends = entryOr(where.rowStarts, next, tokens);
+  Value flag = entryOr(where.hasInitialState, row, yes);
+  Value accepted = entryOr(where.acceptedTokens, row, one);
+  accepted = arith::MinSIOp::create(builder, loc, accepted, size(where.sourceWidth, type));
+  accepted = arith::MaxSIOp::create(builder, loc, accepted, one);
+  Value place = toI32(arith::SubIOp::create(builder, loc, accepted, one));
+  Value entry =
+      arith::SelectOp::create(builder, loc, isPacked, constant(0, number.getType()), number);
+  return {place, entry, begins, ends, flag};
+}
+
 void Row::loadSlots() {
   Type type = cast<MemRefType>(argument(where.sourceSlots).getType()).getElementType();
-  Value itself = arith::IndexCastOp::create(builder, loc, type, row);
+  Value itself = number.getType() == type
+                     ? number
+                     : arith::ExtUIOp::create(builder, loc, type, number).getResult();
   rawSource = entryOr(where.sourceSlots, {row, column}, itself);
   rawDestination = entryOr(where.destinationSlots, {row, zero}, itself);
 }
@@ -132,15 +150,15 @@ Value Row::isActive() {
 
 void Row::ifKept(Value token, llvm::function_ref<void(Value)> body) {
   Value step = arith::SubIOp::create(builder, loc, token, first);
-  Value width = index(argument(where.destinationWidth));
+  Value width = argument(where.destinationWidth);
   Value hasEntry = arith::AndIOp::create(
       builder, loc, keepsAll(),
       arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, step, width));
   auto entry = scf::IfOp::create(builder, loc, hasEntry, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(entry.thenBlock());
-  Value slot =
-      memref::LoadOp::create(builder, loc, argument(where.destinationSlots), ValueRange{row, step});
+  Value slot = memref::LoadOp::create(builder, loc, argument(where.destinationSlots),
+                                      ValueRange{row, index(step)});
   auto kept = scf::IfOp::create(builder, loc, isSlot(slot, where.destinationPool),
                                 /*withElseRegion=*/false);
   builder.setInsertionPointToStart(kept.thenBlock());

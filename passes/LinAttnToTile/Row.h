@@ -35,7 +35,7 @@ public:
       const OperatorArguments &where, mlir::Value row);
 
   mlir::Value batch;      ///< index: first coordinate of the row's tokens
-  mlir::Value first, end; ///< index: its tokens are first .. end - 1
+  mlir::Value first, end; ///< i32: its tokens are first .. end - 1
 
   mlir::Value source();      ///< index: the slot it starts from
   mlir::Value destination(); ///< index: the slot of its last state, if that is all it keeps
@@ -50,18 +50,21 @@ public:
 private:
   mlir::Value argument(unsigned i) { return kernel.getBody().getArgument(i); }
   mlir::Value index(mlir::Value integer);
+  mlir::Value toI32(mlir::Value integer);
   mlir::Value size(unsigned i, mlir::Type like);
   mlir::Value entryOr(unsigned array, mlir::ValueRange indices, mlir::Value fallback);
   mlir::Value isSlot(mlir::Value slot, unsigned pool);
   mlir::Value constant(int64_t value, mlir::Type type);
   void loadNumbers();
+  llvm::SmallVector<mlir::Value> loadGiven(mlir::Value isPacked, mlir::Value tokens,
+                                           mlir::Value yes);
   void loadSlots();
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
   tile::KernelOp kernel;
   const OperatorArguments &where;
-  mlir::Value row, zero;
+  mlir::Value number, row, zero; ///< the row as i32, the row and 0 as index
   mlir::Value column, from, to, rawFlag;
   mlir::Value rawSource, rawDestination;
 };

@@ -75,9 +75,13 @@ void LaneLowering::emitArguments(Value parameters) {
     View view;
     view.type = memref;
     view.pointer = parameter(slot.offset, parameters.getType());
-    for (auto [stride, offset] : llvm::zip(memref.getStridesAndOffset().first, slot.strides))
-      view.strides.push_back(offset < 0 ? host->i64(stride)
-                                        : parameter(offset, host->getI64Type()));
+    for (auto [stride, offset] : llvm::zip(memref.getStridesAndOffset().first, slot.strides)) {
+      if (offset < 0)
+        view.strides.push_back(host->i64(stride));
+      else
+        view.strides.push_back(arith::ExtUIOp::create(*host, host->loc, host->getI64Type(),
+                                                      parameter(offset, host->getI32Type())));
+    }
     views[argument] = view;
   }
 }

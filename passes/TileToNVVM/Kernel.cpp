@@ -195,7 +195,8 @@ void KernelLowering::emitArguments(Value parameters) {
       if (place < 0)
         view.strides.push_back(i64(stride));
       else
-        view.strides.push_back(field(place, builder.getI64Type()));
+        view.strides.push_back(LLVM::ZExtOp::create(builder, loc, builder.getI64Type(),
+                                                    field(place, builder.getI32Type())));
     }
     views[argument] = std::move(view);
   }

@@ -31,15 +31,31 @@ struct KernelLowering::Access {
   SmallVector<Limit> limits; ///< per tensor axis
 };
 
+/// The lower half of a number whose upper half is zero.
+static Value narrow(Value number) {
+  Operation *extension = number.getDefiningOp();
+  bool isExtended = isa_and_nonnull<arith::ExtUIOp, LLVM::ZExtOp>(extension) &&
+                    extension->getOperand(0).getType().isInteger(32);
+  return isExtended ? extension->getOperand(0) : Value();
+}
+
 /// Computed where the index is: by the time that the last index is known, often a slot from memory,
-/// the rest of the address is ready.
+/// the rest of the address is ready. Of 32-bit factors in one instruction, which LLVM does not
+/// find: it moves the extensions away from the product.
 Value KernelLowering::distanceOf(Value index, Value stride) {
   Value &known = distances[{index, stride}];
   if (known)
     return known;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointAfterValue(index);
-  return known = arith::MulIOp::create(builder, loc, index, stride);
+  Value factors[] = {narrow(index), narrow(stride)};
+  if (!llvm::all_of(factors, [](Value factor) { return bool(factor); }))
+    return known = arith::MulIOp::create(builder, loc, index, stride);
+  auto product = LLVM::InlineAsmOp::create(
+      builder, loc, builder.getI64Type(), factors, "mul.wide.u32 $0, $1, $2;", "=l,r,r",
+      /*has_side_effects=*/false, /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(builder.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
+  return known = product.getRes();
 }
 
 /// The sum of what is known early comes first.

@@ -24,6 +24,8 @@ static const char *deviceName(dlk_device device, char (&buffer)[32]) {
   return buffer;
 }
 
+/// Strides travel in 32 bits: a kernel multiplies them by an index in one instruction.
+static constexpr int64_t maxStride = UINT32_MAX;
 static constexpr dlk_data_type dlpackBool = {6, 8, 1};
 
 static bool operator==(dlk_data_type a, dlk_data_type b) {
@@ -155,9 +157,10 @@ dlk_status ArgumentChecker::checkStrides(size_t index, const dlk_tensor &view) {
                     i, dim.fixedStride, stride);
       continue;
     }
-    if (stride < 0)
-      return fail(DLK_INVALID_ARGUMENT, "argument %s stride %d: expected 0 or more, got %" PRId64,
-                  arg.label.c_str(), i, stride);
+    if (stride < 0 || stride > maxStride)
+      return fail(DLK_INVALID_ARGUMENT,
+                  "argument %s stride %d: expected 0 to %" PRId64 ", got %" PRId64,
+                  arg.label.c_str(), i, maxStride, stride);
     if (int64_t unit = arg.align / bytes; stride % unit != 0)
       return fail(DLK_INVALID_ARGUMENT,
                   "argument %s stride %d: expected a multiple of %" PRId64

@@ -127,7 +127,7 @@ static void storeTensors(const Kernel &kernel, const ArgumentChecker &args, char
     std::memcpy(params + kernel.args[i].pointerOffset, &args[i].begin, 8);
     for (size_t d = 0; d < kernel.args[i].dims.size(); ++d)
       if (!kernel.args[i].dims[d].fixedStride)
-        std::memcpy(params + kernel.args[i].dims[d].strideOffset, &args[i].strides[d], 8);
+        std::memcpy(params + kernel.args[i].dims[d].strideOffset, &args[i].strides[d], 4);
   }
 }
 

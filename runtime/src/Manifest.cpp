@@ -187,7 +187,7 @@ Dimension KernelReader::readDimension(const JsonReader &size, const JsonReader &
   else if (stride.raw() && stride.raw()->is_object())
     dim.fixedStride = stride.at("fixed").integer(1, int64_t(1) << 40);
   else
-    dim.strideOffset = params.claim(stride, 8);
+    dim.strideOffset = params.claim(stride, 4);
   return dim;
 }
 

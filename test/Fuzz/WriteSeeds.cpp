@@ -28,15 +28,15 @@ static std::string manifestOf(const std::string &package) {
 static json makeRichManifest() {
   json manifest = dl::test::makeManifest();
   json &kernel = manifest["kernels"][0];
-  kernel["param_bytes"] = 280;
+  kernel["param_bytes"] = 288;
   json workspace = {{"name", "scratch"}, {"role", "workspace"}, {"dtype", "u8"},
-                    {"access", "rw"},    {"pointer", 240},      {"align", 64}};
+                    {"access", "rw"},    {"pointer", 272},      {"align", 64}};
   workspace["shape"] = {json{"mul", "B", "HV", json{"ceildiv", "T", 16}}, 64};
   workspace["strides"] = {json{{"fixed", 64}}, nullptr};
   kernel["args"].push_back(workspace);
   kernel["scalars"].push_back({{"name", "count"},
                                {"dtype", "i64"},
-                               {"offset", 248},
+                               {"offset", 280},
                                {"value", {"max", "B", {"sub", "T", 1}}}});
   kernel["requires"].push_back(
       {{"expr", {"min", "B", "T"}}, {"min", 1}, {"max", 4096}, {"message", "few"}});

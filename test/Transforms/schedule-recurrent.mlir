@@ -49,14 +49,18 @@
 // ALL-DAG:   %[[C64:.+]] = arith.constant 64 : index
 // ALL-DAG:   %[[X:.+]] = gpu.block_id x
 // ALL-DAG:   %[[Y:.+]] = gpu.block_id y
-// ALL-DAG:   %[[ROW:.+]] = arith.addi %{{.+}}, %[[Y]]
+// ALL-DAG:   %[[Y32:.+]] = arith.index_castui %[[Y]]
+// ALL-DAG:   %[[ROW32:.+]] = arith.addi %{{.+}}, %[[Y32]]
+// ALL-DAG:   %[[ROW:.+]] = arith.index_castui %[[ROW32]]
 // ALL-DAG:   %[[HEAD:.+]] = arith.divui %[[X]], %[[C2]]
 // ALL-DAG:   %[[TILE:.+]] = arith.remui %[[X]], %[[C2]]
 // ALL-DAG:   %[[COLUMN:.+]] = arith.muli %[[TILE]], %[[C64]]
 // The key head, by the reciprocal of the ratio.
-// ALL-DAG:   %[[R:.+]] = arith.index_cast %[[RECIPROCAL]]
-// ALL-DAG:   %[[PRODUCT:.+]] = arith.muli %[[HEAD]], %[[R]]
-// ALL-DAG:   %[[KEYHEAD:.+]] = arith.shrui %[[PRODUCT]], %{{.+}}
+// ALL-DAG:   %[[R:.+]] = arith.trunci %[[RECIPROCAL]]
+// ALL-DAG:   %[[HEAD32:.+]] = arith.index_castui %[[HEAD]]
+// ALL-DAG:   %[[QUOTIENT:.+]] = arith.trunci %{{.+}} : i64 to i32
+// ALL-DAG:   %[[KEYHEAD32:.+]] = arith.select %{{.+}}, %[[HEAD32]], %[[QUOTIENT]]
+// ALL-DAG:   %[[KEYHEAD:.+]] = arith.index_castui %[[KEYHEAD32]]
 
 // What the caller's arrays say of the row; a plain decode step has none of them.
 // ALL-DAG:   %[[PACKED:.+]] = tile.is_present %[[STARTS]]
@@ -68,27 +72,31 @@
 // ALL:         memref.load %[[FLAGS]][%[[ROW]]]
 // ALL:         memref.load %[[ACCEPTED]][%[[ROW]]]
 // ALL:         arith.minsi %{{.+}}, %[[SRCWIDTH]]
-// ALL:         arith.select %[[PACKED]], %[[C0]], %[[ROW]]
+// ALL:         arith.select %[[PACKED]], %{{.+}}, %[[ROW32]]
 // ALL:       } else {
-// ALL:         scf.yield %[[C0]], %[[ROW]], %{{.+}}, %[[T]], %{{.+}}
+// ALL:         scf.yield %{{.+}}, %[[ROW32]], %{{.+}}, %[[T]], %{{.+}}
+// ALL:       %[[PLACE:.+]] = arith.index_castui %[[NUMBERS]]#0
+// ALL:       %[[BATCH:.+]] = arith.index_castui %[[NUMBERS]]#1
 // The slots, in a way that stops nothing behind them.
 // ALL:       tile.is_present %[[SRC]]
 // ALL:       %[[FROM:.+]] = scf.if
-// ALL:         memref.load %[[SRC]][%[[ROW]], %[[NUMBERS]]#0]
+// ALL:         memref.load %[[SRC]][%[[ROW]], %[[PLACE]]]
 // ALL:       } {tile.predicated}
 // ALL:       tile.is_present %[[DST]]
 // ALL:       %[[TO:.+]] = scf.if
 // ALL:         memref.load %[[DST]][%[[ROW]], %[[C0]]]
 // ALL:       } {tile.predicated}
+// ALL:       %[[BEGIN32:.+]] = arith.maxsi %[[NUMBERS]]#2
 // ALL:       arith.minsi %[[NUMBERS]]#3, %[[T]]
 
 // Nor do the inputs of the first token wait for the slot.
 // ALL-NOT:   arith.cmpi sge
+// ALL:       %[[BEGIN:.+]] = arith.index_castui %[[BEGIN32]]
 // ALL:       %[[INPUTS:.+]]:4 = scf.if
-// ALL:         tile.load %[[Q]][%[[NUMBERS]]#1, %[[BEGIN:.+]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
-// ALL:         tile.load %[[K]][%[[NUMBERS]]#1, %[[BEGIN]], %[[KEYHEAD]], %[[C0]]]
-// ALL:         tile.load %[[V]][%[[NUMBERS]]#1, %[[BEGIN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[OFVALUE]]>
-// ALL:         memref.load %[[G]][%[[NUMBERS]]#1, %[[BEGIN]], %[[HEAD]]]
+// ALL:         tile.load %[[Q]][%[[BATCH]], %[[BEGIN]], %[[KEYHEAD]], %[[C0]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[KEY]]>
+// ALL:         tile.load %[[K]][%[[BATCH]], %[[BEGIN]], %[[KEYHEAD]], %[[C0]]]
+// ALL:         tile.load %[[V]][%[[BATCH]], %[[BEGIN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true] {{.*}} -> tensor<64xbf16, #[[OFVALUE]]>
+// ALL:         memref.load %[[G]][%[[BATCH]], %[[BEGIN]], %[[HEAD]]]
 // ALL:       } {tile.predicated}
 
 // A row without a start slot, or without a place for the one state that it is to keep, is left alone.
@@ -106,7 +114,7 @@
 // KV:            tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[C0]], %[[COLUMN]]] axes [2, 3] in_bounds [true, true] {{.*}} -> tensor<64x64xf32, #[[STATE]]>
 // VK:            tile.load %[[IN]][%{{.+}}, %[[HEAD]], %[[COLUMN]], %[[C0]]] axes [3, 2] in_bounds [true, true] {{.*}} -> tensor<64x64xbf16, #[[STATE]]>
 // VK:          arith.extf %[[STORED]]
-// ALL:         %[[LAST:.+]]:5 = scf.for %[[TOKEN:.+]] = %[[BEGIN]] to %[[END:.+]] step %{{.+}} iter_args(%[[S:.+]] = %{{.+}}, %[[Q0:.+]] = %[[INPUTS]]#0, %[[K0:.+]] = %[[INPUTS]]#1, %[[V0:.+]] = %[[INPUTS]]#2, %[[G0:.+]] = %[[INPUTS]]#3)
+// ALL:         %[[LAST:.+]]:5 = scf.for %[[TOKEN:.+]] = %[[BEGIN32]] to %[[END:.+]] step %{{.+}} iter_args(%[[S:.+]] = %{{.+}}, %[[Q0:.+]] = %[[INPUTS]]#0, %[[K0:.+]] = %[[INPUTS]]#1, %[[V0:.+]] = %[[INPUTS]]#2, %[[G0:.+]] = %[[INPUTS]]#3)
 // ALL:           %[[QF:.+]] = arith.extf %[[Q0]]
 // ALL:           %[[KF:.+]] = arith.extf %[[K0]]
 // ALL:           %[[VF:.+]] = arith.extf %[[V0]]
@@ -129,7 +137,7 @@
 // ALL:           %[[QKS:.+]] = tile.splat %[[QK]]
 // ALL:           %[[OUTPUT:.+]] = math.fma %[[QKS]], %[[U]], %[[BASE]]
 // ALL:           %[[ROUNDED:.+]] = arith.truncf %[[OUTPUT]]
-// ALL:           tile.store %[[ROUNDED]], %[[O]][%[[NUMBERS]]#1, %[[TOKEN]], %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true]
+// ALL:           tile.store %[[ROUNDED]], %[[O]][%[[BATCH]], %{{.+}}, %[[HEAD]], %[[COLUMN]]] axes [3] in_bounds [true]
 // The next token's inputs take the place of this one's while the state is updated.
 // ALL:           %[[NEXTINPUTS:.+]]:4 = scf.if
 // ALL:             tile.load %[[Q]]
@@ -155,8 +163,8 @@
 // Null rows get zeros and touch no state.
 // ALL:       } else {
 // ALL-NOT:     load
-// ALL:         scf.for %[[TOKEN:.+]] = %[[BEGIN]] to %[[END]]
-// ALL:           tile.store %{{.+}}, %[[O]][%[[NUMBERS]]#1, %[[TOKEN]], %[[HEAD]], %[[COLUMN]]]
+// ALL:         scf.for %[[TOKEN:.+]] = %[[BEGIN32]] to %[[END]]
+// ALL:           tile.store %{{.+}}, %[[O]][%[[BATCH]], %{{.+}}, %[[HEAD]], %[[COLUMN]]]
 // ALL-NOT:     tile.store
 // ALL:       tile.return
 

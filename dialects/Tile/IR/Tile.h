@@ -58,7 +58,7 @@ constexpr llvm::StringLiteral kPredicatedAttrName = "tile.predicated";
 struct ParameterSlot {
   int64_t offset = 0; ///< pointer or scalar, bytes from the struct's start
   llvm::SmallVector<int64_t, 4>
-      strides; ///< per memref dimension: byte offset of its int64 stride, -1 if static
+      strides; ///< per memref dimension: byte offset of its uint32 stride, -1 if static
 };
 struct ParameterLayout {
   llvm::SmallVector<ParameterSlot> slots; ///< one per argument

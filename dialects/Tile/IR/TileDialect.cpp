@@ -245,7 +245,7 @@ ParameterLayout getParameterLayout(TypeRange arguments) {
       int64_t offset;
       if (succeeded(memref.getStridesAndOffset(strides, offset)))
         for (int64_t stride : strides)
-          slot.strides.push_back(ShapedType::isDynamic(stride) ? place(8) : -1);
+          slot.strides.push_back(ShapedType::isDynamic(stride) ? place(4) : -1);
     }
     result.slots.push_back(std::move(slot));
   }

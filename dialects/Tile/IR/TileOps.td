@@ -27,7 +27,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, S
   let description = [{
     Arguments are strided memrefs (global memory; dynamic sizes are never read, dynamic strides are parameters) and scalars.
     All of them travel in one by-value struct, laid out in order (`getParameterLayout`): a memref takes a pointer and one
-    int64 per dynamic stride, counted in elements. The argument attributes (`tile.name`, `tile.role`, ...) describe each
+    uint32 per dynamic stride, counted in elements. The argument attributes (`tile.name`, `tile.role`, ...) describe each
     to the package writer; `tile.requires` says what must hold of the sizes.
 
     `threads` is the block size, `grid` the launch grid as three expressions of the sizes at launch (B rows, T tokens, HQ

@@ -280,8 +280,8 @@ typedef struct dlk_scalar {
  *
  * Refused with DLK_INVALID_ARGUMENT, with nothing launched: a wrong number of arguments; wrong
  * device, dtype, rank or dimension (K and V are fixed; a symbol's value must agree over all
- * arguments and may not be below its least); a stride that is negative, not the required one, or
- * breaks the alignment; misaligned or missing data; an output that overlaps itself or another
+ * arguments and may not be below its least); a stride that is negative, above 2^32 - 1, not the
+ * required one, or breaks the alignment; misaligned or missing data; an output that overlaps itself or another
  * argument (state_out may be the very pool of state_in; column slices of one buffer do not
  * overlap); a pool with fewer slots than rows when its slot array is null; an unknown, repeated,
  * missing, inexact or non-finite scalar. With DLK_UNSUPPORTED: sizes that the kernel does not

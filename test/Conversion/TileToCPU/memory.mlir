@@ -49,7 +49,8 @@ tile.kernel @parameters(%f: f32, %x: memref<?x32xf32, strided<[?, 1]>>) attribut
   // CHECK:      %[[P8:.+]] = llvm.getelementptr %[[PARAMS]][%[[C8]]]
   // CHECK:      %[[X:.+]] = llvm.load %[[P8]] {{.*}} -> !llvm.ptr
   // CHECK:      %[[P16:.+]] = llvm.getelementptr %[[PARAMS]][%[[C16]]]
-  // CHECK:      %[[STRIDE:.+]] = llvm.load %[[P16]] {{.*}} -> i64
+  // CHECK:      %[[STRIDE32:.+]] = llvm.load %[[P16]] {{.*}} -> i32
+  // CHECK:      %[[STRIDE:.+]] = arith.extui %[[STRIDE32]] : i32 to i64
   // CHECK:      %[[PY:.+]] = llvm.getelementptr %[[BLOCK]][
   // CHECK:      %[[Y32:.+]] = llvm.load %[[PY]] {{.*}} -> i32
   // CHECK:      %[[Y:.+]] = arith.index_castui %[[Y32]] : i32 to index

@@ -13,9 +13,9 @@
 // CHECK-SAME: attributes {dl.shared_bytes = 0 : i64, nvvm.kernel, nvvm.minctasm = 2 : i32, nvvm.reqntid = array<i32: 32>}
 // CHECK: %[[X:.*]] = llvm.load %[[P]] {alignment = 8 : i64} : !llvm.ptr -> !llvm.ptr<1>
 // CHECK: %[[AT8:.*]] = llvm.getelementptr inbounds %[[P]][8]
-// CHECK: %[[STRIDE:.*]] = llvm.load %[[AT8]] {alignment = 8 : i64} : !llvm.ptr -> i64
-// CHECK: %[[N:.*]] = arith.extui %{{.*}} : i32 to i64
-// CHECK: arith.muli %[[N]], %[[STRIDE]] : i64
+// CHECK: %[[STRIDE:.*]] = llvm.load %[[AT8]] {alignment = 4 : i64} : !llvm.ptr -> i32
+// An index and a stride of 32 bits make a 64-bit offset in one instruction.
+// CHECK: llvm.inline_asm {{.*}}"mul.wide.u32 $0, $1, $2;", "=l,r,r" %{{.*}}, %[[STRIDE]] : (i32, i32) -> i64
 // Sixteen bytes at a time; memory that nothing writes is read past the coherent cache.
 // CHECK: llvm.load {{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<8xbf16>
 // State pools may be read and written at once, so their loads are plain.
@@ -118,7 +118,8 @@ tile.kernel @owner(%y: memref<64xf32, strided<[1]>>) attributes {threads = 128 :
 // Along an axis whose stride is a parameter, registers are multiples of it away; the other axis has constant offsets.
 
 // CHECK-LABEL: llvm.func @strided
-// CHECK: %[[STRIDE:.*]] = llvm.load %{{.*}} : !llvm.ptr -> i64
+// CHECK: %[[STRIDE32:.*]] = llvm.load %{{.*}} : !llvm.ptr -> i32
+// CHECK: %[[STRIDE:.*]] = llvm.zext %[[STRIDE32]] : i32 to i64
 // CHECK: llvm.load {{.*}} -> vector<2xf32>
 // CHECK: %[[BYTES:.*]] = arith.muli %[[STRIDE]], %{{.*}} : i64
 // CHECK: llvm.getelementptr inbounds %{{.*}}[%[[BYTES]]]

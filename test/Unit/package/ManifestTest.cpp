@@ -85,11 +85,11 @@ TEST_F(ManifestTest, ArgumentsAndScalars) {
   const json::Object &q = *args[0].getAsObject(), &s = *args[1].getAsObject(),
                      &n = *args[2].getAsObject();
   // A place for the address, one for each free stride; fixed strides have none.
-  EXPECT_EQ(text(*q.get("strides")), "[8,16,null]");
+  EXPECT_EQ(text(*q.get("strides")), "[8,12,null]");
   EXPECT_EQ(*q.getInteger("pointer"), 0);
   EXPECT_EQ(*q.getString("dtype"), "bf16");
-  EXPECT_EQ(*s.getInteger("pointer"), 24);
-  EXPECT_EQ(text(*s.get("strides")), R"([32,{"fixed":16},null])");
+  EXPECT_EQ(*s.getInteger("pointer"), 16);
+  EXPECT_EQ(text(*s.get("strides")), R"([24,{"fixed":16},null])");
   EXPECT_EQ(*s.getString("access"), "w");
   EXPECT_EQ(*s.getString("role"), "state_out");
   EXPECT_TRUE(*n.getBoolean("nullable"));
@@ -106,7 +106,7 @@ TEST_F(ManifestTest, OffsetsAscendWithinTheParameterStruct) {
   auto kernel = parse<dl::tile::KernelOp>(kernelSource);
   ASSERT_TRUE(kernel);
   json::Object m = dl::package::describeKernel(kernel);
-  int64_t end = 8 + 16 + 8 + 8 + 8 + 8; // of q, S and src_slots
+  int64_t end = 8 + 2 * 4 + 8 + 4 + 4 + 8 + 4; // of q, S (padded) and src_slots
   for (const json::Value &scalar : *m.getArray("scalars")) {
     int64_t offset = *scalar.getAsObject()->getInteger("offset");
     EXPECT_GE(offset, end);

@@ -218,8 +218,8 @@ TEST_F(DriverTest, PassesGridBlockAndParameters) {
   int32_t width = 0;
   std::memcpy(&q, fake_launch.params, 8);
   std::memcpy(&sources, fake_launch.params + 208, 8);
-  std::memcpy(&poolOut, fake_launch.params + 328, 8);
-  std::memcpy(&width, fake_launch.params + 336, 4);
+  std::memcpy(&poolOut, fake_launch.params + 256, 8);
+  std::memcpy(&width, fake_launch.params + 264, 4);
   EXPECT_EQ(q, views.memory[Q]);
   EXPECT_EQ(sources, nullptr);
   EXPECT_EQ(poolOut, 4);
@@ -272,7 +272,7 @@ TEST_F(DriverTest, RefusesWhatTheDeviceHasNotGot) {
   fake_cuda.max_threads = 256;
   EXPECT_EQ(refusal(Wide), ": 512 threads per block, cuda:0 allows it 256");
   fake_cuda.param_bytes = 240;
-  EXPECT_EQ(refusal(Plain, 0, DLK_BAD_PACKAGE), ": param_bytes is 344, the code takes 240");
+  EXPECT_EQ(refusal(Plain, 0, DLK_BAD_PACKAGE), ": param_bytes is 272, the code takes 240");
   EXPECT_EQ(fake_count("cuDevicePrimaryCtxRetain"), fake_count("cuDevicePrimaryCtxRelease_v2"));
   fake_cuda.load_log = "ptxas: line 3";
   EXPECT_EQ(refusal(Plain, 0, DLK_DEVICE_ERROR),

@@ -158,14 +158,22 @@ TEST_F(LaunchTest, RefusesStrides) {
   expectError("argument 'q' stride 3: expected 1, got 2");
   tensors[Q].strides[3] = 1;
   tensors[Q].strides[1] = -4;
-  expectError("argument 'q' stride 1: expected 0 or more, got -4");
+  expectError("argument 'q' stride 1: expected 0 to 4294967295, got -4");
   tensors[Q].strides[1] = 4;
   tensors[SIn].strides[2] = 16; // the inner matrix must be packed
   expectError("argument 'S' (state_in) stride 2: expected 8, got 16");
   tensors[SIn].strides[2] = 8;
   tensors[O].strides[0] = 0;
   expectError("argument 'o' stride 0: expected at least 1 so that elements do not overlap, got 0");
-  tensors[O].strides[0] = INT64_MAX;
+  tensors[O].strides[0] = int64_t(1) << 32;
+  expectError("argument 'o' stride 0: expected 0 to 4294967295, got 4294967296");
+}
+
+TEST_F(LaunchTest, RefusesMoreMemoryThanThereIs) {
+  for (int i : {Q, K, V, G, O}) {
+    tensors[i].shape[0] = int64_t(1) << 40;
+    tensors[i].strides[0] = i == O ? UINT32_MAX - 3 : 0;
+  }
   expectError("argument 'o': shape and strides exceed the address space");
 }
 

@@ -34,7 +34,7 @@ static json rowArray(const char *name, const char *role, json shape, int pointer
 
 static json slotArray(const char *name, const char *role, const char *width, int pointer,
                       const std::string &dtype) {
-  json array = rowArray(name, role, {"N", width}, pointer, {pointer + 8, pointer + 16}, dtype);
+  json array = rowArray(name, role, {"N", width}, pointer, {pointer + 8, pointer + 12}, dtype);
   array["min_rank"] = 1;
   return array;
 }
@@ -63,29 +63,29 @@ static json makeKernel(const std::string &indexType) {
           {"requires", json::array({{{"expr", {"mod", "HV", "HQ"}},
                                      {"equals", 0},
                                      {"message", "HV must be a multiple of HQ"}}})},
-          {"param_bytes", 344},
+          {"param_bytes", 272},
           {"args",
-           {tensor("q", "input", {"B", "T", "HQ", 4}, 0, {8, 16, 24, nullptr}),
-            tensor("k", "input", {"B", "T", "HQ", 4}, 32, {40, 48, 56, nullptr}),
-            tensor("v", "input", {"B", "T", "HV", 8}, 64, {72, 80, 88, nullptr}),
-            tensor("g", "input", {"B", "T", "HV"}, 96, {104, 112, 120}),
-            tensor("o", "output", {"B", "T", "HV", 8}, 128, {136, 144, 152, nullptr}, "w"),
-            tensor("S", "state_in", poolIn, 160, {168, 176, {{"fixed", 8}}, nullptr}),
-            tensor("S", "state_out", poolOut, 184, {192, 200, {{"fixed", 8}}, nullptr}, "w"),
-            slotArray("src_slots", "slots_in", "src_width", 208, indexType),
-            slotArray("dst_slots", "slots_out", "dst_width", 232, indexType),
-            rowArray("cu_seqlens", "row_starts", starts, 256, json::array({264}), indexType),
-            rowArray("has_initial_state", "row_flags", rows, 272, json::array({280}), "u8"),
-            rowArray("num_accepted_tokens", "accepted", rows, 288, json::array({296}), indexType)}},
+           {tensor("q", "input", {"B", "T", "HQ", 4}, 0, {8, 12, 16, nullptr}),
+            tensor("k", "input", {"B", "T", "HQ", 4}, 24, {32, 36, 40, nullptr}),
+            tensor("v", "input", {"B", "T", "HV", 8}, 48, {56, 60, 64, nullptr}),
+            tensor("g", "input", {"B", "T", "HV"}, 72, {80, 84, 88}),
+            tensor("o", "output", {"B", "T", "HV", 8}, 96, {104, 108, 112, nullptr}, "w"),
+            tensor("S", "state_in", poolIn, 120, {128, 132, {{"fixed", 8}}, nullptr}),
+            tensor("S", "state_out", poolOut, 136, {144, 148, {{"fixed", 8}}, nullptr}, "w"),
+            slotArray("src_slots", "slots_in", "src_width", 152, indexType),
+            slotArray("dst_slots", "slots_out", "dst_width", 168, indexType),
+            rowArray("cu_seqlens", "row_starts", starts, 184, json::array({192}), indexType),
+            rowArray("has_initial_state", "row_flags", rows, 200, json::array({208}), "u8"),
+            rowArray("num_accepted_tokens", "accepted", rows, 216, json::array({224}), indexType)}},
           {"scalars",
-           {{{"name", "scale"}, {"dtype", "f32"}, {"offset", 304}, {"default", 0.5}},
-            {{"name", "first_slot"}, {"dtype", "i32"}, {"offset", 308}, {"default", 0}},
-            computed("T", "i32", 312, "T"),
-            computed("ratio", "i32", 316, {"div", "HV", "HQ"}),
-            computed("pool_in", "i64", 320, "pool_in"),
-            computed("pool_out", "i64", 328, "pool_out"),
-            computed("src_width", "i32", 336, "src_width"),
-            computed("dst_width", "i32", 340, "dst_width")}}};
+           {{{"name", "scale"}, {"dtype", "f32"}, {"offset", 232}, {"default", 0.5}},
+            {{"name", "first_slot"}, {"dtype", "i32"}, {"offset", 236}, {"default", 0}},
+            computed("T", "i32", 240, "T"),
+            computed("ratio", "i32", 244, {"div", "HV", "HQ"}),
+            computed("pool_in", "i64", 248, "pool_in"),
+            computed("pool_out", "i64", 256, "pool_out"),
+            computed("src_width", "i32", 264, "src_width"),
+            computed("dst_width", "i32", 268, "dst_width")}}};
 }
 
 static json makeReference() {
@@ -132,7 +132,7 @@ static json makeSymbols() {
 }
 
 json dl::test::makeManifest(const std::string &indexType) {
-  return {{"format", 2},
+  return {{"format", 3},
           {"generator", "PackageBuilder"},
           {"operator", "gla"},
           {"options", json::object()},

@@ -141,7 +141,7 @@ TEST(Package, RefusesHeaders) {
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.magic[6] = '\n'; })),
             "bad package: not a package: it does not start with 'DLKPKG'");
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.version = 1; })),
-            "bad package: package format: expected version 2, got 1");
+            "bad package: package format: expected version 3, got 1");
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.header_bytes = 128; })),
             "bad package: package header: expected 64 bytes, got 128");
   for (uint64_t offset : {uint64_t(0), uint64_t(1) << 40, UINT64_MAX})
@@ -162,7 +162,7 @@ TEST(Package, RefusesGarbageManifests) {
 
 TEST(Package, RefusesWrongMembers) {
   EXPECT_EQ(manifestError([](json &m) { m["format"] = 1; }),
-            "bad package: format: expected an integer in [2, 2], got 1");
+            "bad package: format: expected an integer in [3, 3], got 1");
   EXPECT_EQ(manifestError([](json &m) { m["operator"] = 7; }),
             "bad package: operator: expected text, got number");
   EXPECT_EQ(manifestError([](json &m) { m["symbols"] = {"B", "B"}; }),
@@ -206,13 +206,13 @@ TEST(Package, RefusesWrongArguments) {
             "bad package: kernels[0].args[0].dtype: expected one of f64, f32, f16, bf16, i64, i32, "
             "u8; got 'f8'");
   EXPECT_EQ(
-      argError([](json &a) { a["pointer"] = 340; }),
+      argError([](json &a) { a["pointer"] = 268; }),
       "bad package: kernels[0].args[0].pointer: expected a multiple of 8 with room for 8 bytes "
-      "in param_bytes = 344, got 340");
+      "in param_bytes = 272, got 268");
   EXPECT_EQ(
-      argError([](json &a) { a["pointer"] = 344; }),
+      argError([](json &a) { a["pointer"] = 272; }),
       "bad package: kernels[0].args[0].pointer: expected a multiple of 8 with room for 8 bytes "
-      "in param_bytes = 344, got 344");
+      "in param_bytes = 272, got 272");
   EXPECT_EQ(argError([](json &a) { a["strides"][1] = 8; }),
             "bad package: kernels[0].args[0].strides[1]: overlaps another parameter at byte 8");
   EXPECT_EQ(argError([](json &a) { a["strides"] = {8, 16}; }),

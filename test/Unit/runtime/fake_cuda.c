@@ -94,7 +94,7 @@ static _Thread_local Context *stack[8];
 static _Thread_local int depth;
 
 void fake_reset(void) {
-  fake_cuda = (FakeCuda){{90, 90}, 100000, 0, 1024, 344, NULL, NULL};
+  fake_cuda = (FakeCuda){{90, 90}, 100000, 0, 1024, 272, NULL, NULL};
   memset(&fake_launch, 0, sizeof(fake_launch));
   fake_clear_log();
 }

@@ -19,23 +19,23 @@ enum { K = 4, V = 8 };
 
 typedef struct Tensor4 {
   float *data;
-  int64_t strides[3]; /* row, token, head; elements are packed */
+  uint32_t strides[3]; /* row, token, head; elements are packed */
 } Tensor4;
 
 typedef struct Pool {
   float *data;
-  int64_t slot, head;
+  uint32_t slot, head;
 } Pool;
 
 /* An array with one or more entries per row; null if the caller gives none. */
 typedef struct Slots {
   const void *data;
-  int64_t row, entry;
+  uint32_t row, entry;
 } Slots;
 
 typedef struct RowArray {
   const void *data;
-  int64_t row;
+  uint32_t row;
 } RowArray;
 
 typedef struct Params {
@@ -48,7 +48,7 @@ typedef struct Params {
   int64_t pool_in, pool_out;
   int32_t src_width, dst_width;
 } Params;
-DLK_STATIC_ASSERT(sizeof(Params) == 344, "as in PackageBuilder.cpp");
+DLK_STATIC_ASSERT(sizeof(Params) == 272, "as in PackageBuilder.cpp");
 
 static float *at(const Tensor4 *t, int64_t row, int64_t token, int64_t head) {
   return t->data + row * t->strides[0] + token * t->strides[1] + head * t->strides[2];

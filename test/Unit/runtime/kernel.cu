@@ -18,7 +18,7 @@ constexpr int K = 4, V = 8;
 
 struct Tensor4 {
   float *data;
-  int64_t strides[3];
+  uint32_t strides[3];
   __device__ float *at(int64_t row, int64_t token, int64_t head) const {
     return data + row * strides[0] + token * strides[1] + head * strides[2];
   }
@@ -26,17 +26,17 @@ struct Tensor4 {
 
 struct Pool {
   float *data;
-  int64_t slot, head;
+  uint32_t slot, head;
 };
 
 struct Slots {
   const void *data;
-  int64_t row, entry;
+  uint32_t row, entry;
 };
 
 struct RowArray {
   const void *data;
-  int64_t row;
+  uint32_t row;
 };
 
 struct Params {

@@ -23,8 +23,8 @@ class HostKernel {
 public:
   explicit HostKernel(const std::string &text);
 
-  /// Runs block (x, y, z) with the parameter struct made of `words`: pointers, int64 strides and
-  /// scalars.
+  /// Runs block (x, y, z) with the parameter struct made of `words`: pointers, strides (one
+  /// per argument: two share a word) and scalars.
   void run(std::vector<uint64_t> words, uint32_t x = 0, uint32_t y = 0, uint32_t z = 0);
 
   int64_t scratchBytes = 0;
