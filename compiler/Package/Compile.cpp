@@ -308,6 +308,8 @@ std::string KernelRequest::name() const {
     name += "." + indexType;
   for (StringRef type : types)
     name += ("." + type.split('=').first + "-" + type.split('=').second).str();
+  if (!variant.empty())
+    name += "." + variant;
   return name;
 }
 
@@ -497,4 +499,53 @@ FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const Ker
   best->assemblerSeconds = assemblerSeconds;
   best->seconds = secondsSince(start);
   return std::move(*best);
+}
+
+/// The condition under which a variant is launched, as the manifest has it.
+static llvm::json::Array conditionOf(const schedule::RecurrentVariant &variant) {
+  llvm::json::Object condition{{"expr", llvm::json::Array{"mul", "N", "HV"}}};
+  if (variant.minHeads > 0)
+    condition["min"] = variant.minHeads;
+  if (variant.maxHeads < INT64_MAX)
+    condition["max"] = variant.maxHeads;
+  return llvm::json::Array{std::move(condition)};
+}
+
+std::vector<CompiledKernel> dl::package::compileVariants(const Spec &spec,
+                                                         const KernelRequest &request,
+                                                         const CompiledKernel &usual) {
+  bool isForced = request.valueTile || request.keyLanes || request.keyWarps || request.minBlocks;
+  if (isForced || !request.target->isGPU() || request.kind == "tile" || usual.binary.empty())
+    return {};
+  schedule::RecurrentProblem problem = problemOf(request);
+  schedule::RecurrentOverrides dealing;
+  dealing.keyWarps = request.stateLayout == "kv" ? usual.keyWarps : 0;
+  llvm::Expected<schedule::RecurrentPlan> plan = schedule::planRecurrent(problem, dealing);
+  if (!plan) {
+    llvm::consumeError(plan.takeError());
+    return {};
+  }
+  // The operator may have wanted another tile, or have several states.
+  if (usual.stateBytes != problem.keyDim * plan->valueTile * problem.stateBytes)
+    return {};
+  plan->minBlocks = usual.minBlocks;
+  std::vector<CompiledKernel> result;
+  for (const schedule::RecurrentVariant &variant :
+       schedule::recurrentVariants(problem, *plan, request.target->smCount)) {
+    KernelRequest other = request;
+    other.variant = variant.name;
+    other.valueTile = variant.overrides.valueTile;
+    other.keyLanes = variant.overrides.keyLanes;
+    other.keyWarps = variant.overrides.keyWarps;
+    other.minBlocks = variant.overrides.minBlocks;
+    std::string unused;
+    FailureOr<CompiledKernel> kernel = compileKernel(spec, other, Stage::Binary, unused);
+    if (failed(kernel))
+      continue;
+    kernel->manifest["variant_of"] = usual.name;
+    kernel->manifest["when"] = conditionOf(variant);
+    kernel->manifest["measured"] = variant.measured;
+    result.push_back(std::move(*kernel));
+  }
+  return result;
 }

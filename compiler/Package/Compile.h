@@ -33,7 +33,9 @@ struct KernelRequest {
   int64_t valueTile = 0, keyLanes = 0, keyWarps = 0,
           minBlocks = 0; ///< of the schedule; 0: chosen
 
-  /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32
+  std::string variant; ///< "", or the name of a variant for launches of certain sizes
+
+  /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32, .few
   std::string name() const;
 };
 
@@ -84,6 +86,12 @@ mlir::FailureOr<std::string> explainSpec(const Spec &spec, const KernelRequest &
 /// blocks; one that still spills is an error.
 mlir::FailureOr<CompiledKernel> compileKernel(const Spec &spec, const KernelRequest &request,
                                               Stage stage, std::string &diagnostics);
+
+/// The kernels that stand in for `usual`, compiled as `request` asks for, where the launch's grid
+/// is small or large. They are there for speed: one that does not compile is left out. Empty where
+/// the schedule is forced.
+std::vector<CompiledKernel> compileVariants(const Spec &spec, const KernelRequest &request,
+                                            const CompiledKernel &usual);
 
 } // namespace dl::package
 

@@ -175,6 +175,37 @@ schedule::recurrentAlternatives(const RecurrentProblem &problem, const Recurrent
   return result;
 }
 
+llvm::SmallVector<RecurrentVariant> schedule::recurrentVariants(const RecurrentProblem &problem,
+                                                                const RecurrentPlan &usual,
+                                                                int64_t smCount) {
+  constexpr const char *measured = "NVIDIA H200, 2026-11-30";
+  // There, with f32 states of 128 x 128 and 32 heads, GDN / KDA / RWKV6, in ms: half the columns
+  // per block spread a single row over twice as many SMs (B = 1: .0037 / .0038 / .0034 instead of
+  // .0039 / .0040 / .0036; B = 8, one wave of blocks: no difference). A resident block less leaves
+  // the assembler registers to schedule with, once there are waves enough to hide its rounding
+  // (B = 64: .0702 / .0704 / .0701 instead of .0716 / .0711 / .0706; B = 8: 7 % slower).
+  bool isMeasured = problem.layout == StateLayout::KV && problem.stateBytes == 4 &&
+                    problem.keyDim == 128 && problem.canSplitValue && smCount > 0;
+  if (!isMeasured)
+    return {};
+  llvm::SmallVector<RecurrentVariant> result;
+  int64_t wave = smCount * usual.minBlocks / usual.tiles(problem.valueDim); // in heads
+  RecurrentOverrides same;
+  same.keyLanes = usual.state.lanes[0];
+  same.keyWarps = usual.state.warps[0];
+  if (usual.state.warps[1] % 2 == 0 && usual.valueTile % 2 == 0) {
+    result.push_back({"few", same, 0, wave, measured});
+    result.back().overrides.valueTile = usual.valueTile / 2;
+  }
+  if (usual.minBlocks > 1) {
+    constexpr int64_t waves = 6;
+    result.push_back({"many", same, waves * wave, INT64_MAX, measured});
+    result.back().overrides.valueTile = usual.valueTile;
+    result.back().overrides.minBlocks = usual.minBlocks - 1;
+  }
+  return result;
+}
+
 llvm::Expected<RecurrentPlan> schedule::planRecurrent(const RecurrentProblem &problem,
                                                       const RecurrentOverrides &overrides) {
   for (auto [name, dim] : {std::pair("key", problem.keyDim), std::pair("value", problem.valueDim)})

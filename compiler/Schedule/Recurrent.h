@@ -65,6 +65,19 @@ struct RecurrentOverrides {
 llvm::SmallVector<RecurrentOverrides> recurrentAlternatives(const RecurrentProblem &problem,
                                                             const RecurrentOverrides &forced);
 
+/// A kernel beside the usual one, for launches whose grid is small or large. K is dealt the same
+/// way, so both give the same bits.
+struct RecurrentVariant {
+  const char *name;
+  RecurrentOverrides overrides;
+  int64_t minHeads = 0, maxHeads = INT64_MAX; ///< rows times value heads that it is for
+  const char *measured = "";                  ///< where and when it was faster
+};
+/// The variants that are worth having beside `usual`, whose register budget was set for
+/// `usual.minBlocks`, on a chip of `smCount` SMs. Measured rows: none where nothing was measured.
+llvm::SmallVector<RecurrentVariant> recurrentVariants(const RecurrentProblem &problem,
+                                                      const RecurrentPlan &usual, int64_t smCount);
+
 /// Bytes of state that an SM should have on the way at once, for memory of `gigabytesPerSecond`
 /// that `smCount` of them share. From the first load of a block to its last store pass about
 /// 2.7 us, measured on an H200: there, with 96 KiB and more, decode of f32 states runs at 92 % of

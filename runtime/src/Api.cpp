@@ -180,6 +180,7 @@ dlk_status dlk_kernel_get_info(const dlk_kernel *handle, dlk_kernel_info *info) 
   info->num_scalars = static_cast<int32_t>(kernel.callerScalars.size());
   info->pdl = kernel.pdl;
   info->index_type = kernel.indexType.c_str();
+  info->variant_of = kernel.variantOf.c_str();
   return DLK_OK;
 }
 
@@ -279,6 +280,8 @@ static dlk_status find(const dlk_package &package, const dlk_query &query, dlk_d
   int bestRank = 0;
   for (const dlk_kernel &candidate : package.kernels) {
     const Kernel &kernel = *candidate.kernel;
+    if (!kernel.variantOf.empty() && !query.name)
+      continue; // found through the kernel that it stands in for
     size_t met = 0;
     while (met < conditions.size() && conditions[met].wanted == conditions[met].valueOf(kernel))
       ++met;

@@ -10,7 +10,9 @@
 #include "RowCheck.h"
 #include "Sizes.h"
 #include "Status.h"
+#include "Variants.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
@@ -22,7 +24,17 @@ struct dlk_plan {
   const Kernel *kernel;
   dlk_device device;
   bool checked;
-  std::unique_ptr<Executable> executable;
+  struct Member {
+    const Kernel *kernel;
+    std::unique_ptr<Executable> executable;
+  };
+  std::vector<Member> members; // the kernel that the plan is of, then its variants
+
+  const Member &memberFor(const SymbolValues &sizes) const {
+    auto fits = [&](const Member &member) { return holds(member.kernel->when, sizes); };
+    auto found = std::find_if(members.begin() + 1, members.end(), fits);
+    return found == members.end() ? members.front() : *found;
+  }
 };
 
 /// Stores a launch scalar. Integers must be exact and in range, floats finite.
@@ -148,13 +160,15 @@ static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t 
   if (args.hasNoRows())
     return DLK_OK;
   uint32_t grid[3];
-  if (dlk_status status = checkSizes(manifest, kernel, plan.device, args.sizes(), grid))
+  const dlk_plan::Member &chosen = plan.memberFor(args.sizes());
+  const Executable &executable = *chosen.executable;
+  if (dlk_status status = checkSizes(manifest, *chosen.kernel, plan.device, args.sizes(), grid))
     return status;
   if (plan.checked)
-    if (dlk_status status = checkRows(manifest, kernel, args, *plan.executable, stream, firstSlot))
+    if (dlk_status status = checkRows(manifest, kernel, args, executable, stream, firstSlot))
       return status;
   storeTensors(kernel, args, params);
-  return plan.executable->launch(params, grid, stream);
+  return executable.launch(params, grid, stream);
 }
 
 dlk_status dlk_prepare(const dlk_kernel *handle, dlk_device device, uint32_t flags,
@@ -182,13 +196,22 @@ dlk_status dlk_prepare(const dlk_kernel *handle, dlk_device device, uint32_t fla
     int rank;
     if (dlk_status status = rankForDevice(kernel, device, rank))
       return status;
-    std::unique_ptr<Executable> executable;
-    dlk_status status = isCpu ? prepareCpu(handle->package, kernel, executable)
-                              : prepareCuda(handle->package, kernel, device.id, flags, executable);
-    if (status == DLK_OK)
-      *plan = new dlk_plan{handle->package, &kernel, device, (flags & DLK_PLAN_CHECKED) != 0,
-                           std::move(executable)};
-    return status;
+    std::vector<const Kernel *> kernels{&kernel};
+    for (int32_t variant : kernel.variants)
+      kernels.push_back(&handle->package->manifest().kernels[variant]);
+    auto fresh = std::make_unique<dlk_plan>(
+        dlk_plan{handle->package, &kernel, device, (flags & DLK_PLAN_CHECKED) != 0, {}});
+    for (const Kernel *member : kernels) {
+      std::unique_ptr<Executable> executable;
+      dlk_status status = isCpu
+                              ? prepareCpu(handle->package, *member, executable)
+                              : prepareCuda(handle->package, *member, device.id, flags, executable);
+      if (status != DLK_OK)
+        return status;
+      fresh->members.push_back({member, std::move(executable)});
+    }
+    *plan = fresh.release();
+    return DLK_OK;
   });
 }
 

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"
 #include "JsonReader.h"
+#include "Variants.h"
 
 #include <algorithm>
 #include <cmath>
@@ -95,7 +96,9 @@ private:
   void noteRole(const JsonReader &reader, dlk_role role, int32_t index);
   void bindDefaults();
   void readScalars();
+  Requirement readRequirement(const JsonReader &reader);
   void readRequirements();
+  void readVariant();
   void labelArguments();
   bool isBound(const Expression &expression) const;
   /// Every symbol of `expression` must get its value from an argument, or have a default.
@@ -348,25 +351,39 @@ void KernelReader::readScalars() {
   }
 }
 
+Requirement KernelReader::readRequirement(const JsonReader &reader) {
+  Requirement requirement;
+  requirement.expression = readExpression(reader.at("expr"), symbols);
+  checkBound(reader.at("expr"), requirement.expression);
+  JsonReader equals = reader.find("equals"), low = reader.find("min"), high = reader.find("max");
+  if (equals)
+    requirement.low = requirement.high = equals.integer(INT64_MIN, INT64_MAX);
+  if (low)
+    requirement.low = low.integer(INT64_MIN, INT64_MAX);
+  if (high)
+    requirement.high = high.integer(INT64_MIN, INT64_MAX);
+  if (!equals && !low && !high)
+    reader.fail("expected one of equals, min, max");
+  return requirement;
+}
+
 void KernelReader::readRequirements() {
   JsonReader requirements = root.find("requires");
   for (size_t i = 0; i < requirements.size() && !root.failed(); ++i) {
-    JsonReader reader = requirements[i];
-    Requirement requirement;
-    requirement.expression = readExpression(reader.at("expr"), symbols);
-    checkBound(reader.at("expr"), requirement.expression);
-    requirement.message = reader.at("message").text();
-    JsonReader equals = reader.find("equals"), low = reader.find("min"), high = reader.find("max");
-    if (equals)
-      requirement.low = requirement.high = equals.integer(INT64_MIN, INT64_MAX);
-    if (low)
-      requirement.low = low.integer(INT64_MIN, INT64_MAX);
-    if (high)
-      requirement.high = high.integer(INT64_MIN, INT64_MAX);
-    if (!equals && !low && !high)
-      reader.fail("expected one of equals, min, max");
+    Requirement requirement = readRequirement(requirements[i]);
+    requirement.message = requirements[i].at("message").text();
     kernel.requirements.push_back(std::move(requirement));
   }
+}
+
+void KernelReader::readVariant() {
+  JsonReader variantOf = root.find("variant_of");
+  if (!variantOf)
+    return;
+  kernel.variantOf = variantOf.text();
+  JsonReader when = root.at("when");
+  for (size_t i = 0; i < when.size() && !root.failed(); ++i)
+    kernel.when.push_back(readRequirement(when[i]));
 }
 
 void KernelReader::labelArguments() {
@@ -384,6 +401,7 @@ void KernelReader::read() {
   readResources();
   readScalars();
   readRequirements();
+  readVariant();
   labelArguments();
 }
 
@@ -472,5 +490,7 @@ bool dl::runtime::parseManifest(const char *text, size_t bytes, uint64_t fileByt
     manifest.kernels.emplace_back();
     KernelReader(manifest, kernels[i], manifest.kernels.back()).read();
   }
+  if (error.empty())
+    linkVariants(kernels, manifest);
   return error.empty();
 }

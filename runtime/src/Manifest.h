@@ -81,6 +81,9 @@ struct Kernel {
   std::vector<int32_t> callerScalars; // indices into scalars
   int32_t numRequiredArgs = 0;        // all up to the last one that may not be null
   bool pdl = false;                   // waits for the kernel before it on the stream
+  std::string variantOf;              // "", or the kernel that this one stands in for
+  std::vector<Requirement> when;      // if these hold
+  std::vector<int32_t> variants;      // indices of the kernels that stand in for this one
   // Indices into args.
   int32_t slotsIn = -1, slotsOut = -1, rowStarts = -1, rowFlags = -1, accepted = -1;
 };

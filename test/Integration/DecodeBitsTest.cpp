@@ -78,6 +78,25 @@ TEST(DecodeBits, EverySplitOfV) {
   });
 }
 
+/// A launch may take another kernel where it has few rows or, on a GPU, many.
+TEST(DecodeBits, ARowAloneOrAmongMany) {
+  const int64_t B = Device::get().handle.type == DLK_DEVICE_CUDA ? 420 : 5;
+  forOperators([&](const Operator &op, const std::string &layout) {
+    const Problem many = makeProblem(op, {B, 1, 2, 4, 128, 128}, layout);
+    const Outcome all = launch(many);
+    ASSERT_EQ(all.status, DLK_OK) << all.message;
+    for (int64_t row : {int64_t(0), B - 1}) {
+      const Outcome alone = launch(rowOf(many, row));
+      ASSERT_EQ(alone.status, DLK_OK) << alone.message;
+      const size_t o = alone.o.values().size(), S = alone.pool.values().size();
+      EXPECT_EQ(0,
+                std::memcmp(alone.o.values().data(), &all.o.values()[row * o], o * sizeof(double)));
+      EXPECT_EQ(0, std::memcmp(alone.pool.values().data(), &all.pool.values()[row * S],
+                               S * sizeof(double)));
+    }
+  });
+}
+
 /// Two ways to keep a state: other sums, the same numbers up to rounding.
 TEST(DecodeBits, LayoutsAgreeUpToRounding) {
   for (const Operator &op : shippedOperators()) {

@@ -29,7 +29,15 @@ namespace {
 struct Job {
   KernelRequest request;
   std::optional<CompiledKernel> kernel;
+  std::vector<CompiledKernel> variants; // for launches of certain sizes
   std::string diagnostics;
+
+  SmallVector<const CompiledKernel *> kernels() const {
+    SmallVector<const CompiledKernel *> all{&*kernel};
+    for (const CompiledKernel &variant : variants)
+      all.push_back(&variant);
+    return all;
+  }
 };
 
 Stage stageOf(Emit emit) {
@@ -66,7 +74,8 @@ bool lacksMachineCode(const Job &job) {
 
 /// Compiles all jobs, with progress on standard error. Diagnostics of failed jobs follow in the
 /// order of the jobs.
-bool compileAll(const Spec &spec, std::vector<Job> &jobs, Stage stage, unsigned threads) {
+bool compileAll(const Spec &spec, std::vector<Job> &jobs, Stage stage, bool withVariants,
+                unsigned threads) {
   DefaultThreadPool pool(hardware_concurrency(threads));
   std::mutex mutex;
   size_t done = 0;
@@ -74,6 +83,8 @@ bool compileAll(const Spec &spec, std::vector<Job> &jobs, Stage stage, unsigned 
     pool.async([&] {
       if (auto kernel = compileKernel(spec, job.request, stage, job.diagnostics); succeeded(kernel))
         job.kernel = std::move(*kernel);
+      if (job.kernel && stage == Stage::Binary && withVariants)
+        job.variants = compileVariants(spec, job.request, *job.kernel);
       std::lock_guard<std::mutex> lock(mutex);
       errs() << formatv("[{0}/{1}] {2} {3}{4}\n", ++done, jobs.size(), job.request.name(),
                         job.request.target->name, job.kernel ? "" : ": failed");
@@ -93,31 +104,32 @@ void printTable(ArrayRef<Job> jobs, bool asJson) {
   if (asJson) {
     json::Array rows;
     for (const Job &job : jobs)
-      rows.push_back(json::Object{{"kernel", job.kernel->name},
-                                  {"target", job.request.target->name},
-                                  {"threads", job.kernel->threads},
-                                  {"registers", job.kernel->resources.registers},
-                                  {"shared_bytes", job.kernel->sharedBytes},
-                                  {"spill_bytes", job.kernel->resources.spillBytes},
-                                  {"min_blocks", job.kernel->minBlocks},
-                                  {"seconds", job.kernel->seconds},
-                                  {"assembler_seconds", job.kernel->assemblerSeconds}});
+      for (const CompiledKernel *kernel : job.kernels())
+        rows.push_back(json::Object{{"kernel", kernel->name},
+                                    {"target", job.request.target->name},
+                                    {"threads", kernel->threads},
+                                    {"registers", kernel->resources.registers},
+                                    {"shared_bytes", kernel->sharedBytes},
+                                    {"spill_bytes", kernel->resources.spillBytes},
+                                    {"min_blocks", kernel->minBlocks},
+                                    {"seconds", kernel->seconds},
+                                    {"assembler_seconds", kernel->assemblerSeconds}});
     outs() << formatv("{0:2}\n", json::Value(std::move(rows)));
     return;
   }
   size_t width = 6;
   for (const Job &job : jobs)
-    width = std::max(width, job.kernel->name.size());
+    for (const CompiledKernel *kernel : job.kernels())
+      width = std::max(width, kernel->name.size());
   outs() << left_justify("kernel", width)
          << "  target   threads  registers  shared B  spills  seconds  (ptxas)\n";
-  for (const Job &job : jobs) {
-    const CompiledKernel &k = *job.kernel;
-    outs() << left_justify(k.name, width)
-           << format("  %-8s %7d %10d %9d %7d %8.2f %9.2f\n",
-                     job.request.target->name.str().c_str(), int(k.threads),
-                     int(k.resources.registers), int(k.sharedBytes), int(k.resources.spillBytes),
-                     k.seconds, k.assemblerSeconds);
-  }
+  for (const Job &job : jobs)
+    for (const CompiledKernel *k : job.kernels())
+      outs() << left_justify(k->name, width)
+             << format("  %-8s %7d %10d %9d %7d %8.2f %9.2f\n",
+                       job.request.target->name.str().c_str(), int(k->threads),
+                       int(k->resources.registers), int(k->sharedBytes),
+                       int(k->resources.spillBytes), k->seconds, k->assemblerSeconds);
 }
 
 /// For each kernel name the job whose PTX newer or unknown chips fall back on: that of the oldest
@@ -139,18 +151,20 @@ StringMap<const Job *> findFallbacks(ArrayRef<Job> jobs) {
 /// is no machine code.
 void addToPackage(Writer &writer, const Job &job, bool isFallback) {
   const CompiledKernel &kernel = *job.kernel;
-  auto add = [&](StringRef format, const std::string &blob) {
+  auto add = [&](const CompiledKernel &kernel, StringRef format, const std::string &blob) {
     json::Object entry(kernel.manifest);
     entry["format"] = format;
     entry["blob"] = writer.addBlob(blob);
     writer.addKernel(std::move(entry));
   };
   if (!job.request.target->isGPU())
-    return add("so", kernel.binary);
+    return add(kernel, "so", kernel.binary);
   if (!kernel.binary.empty())
-    add("cubin", kernel.binary);
+    add(kernel, "cubin", kernel.binary);
+  for (const CompiledKernel &variant : job.variants)
+    add(variant, "cubin", variant.binary);
   if (kernel.binary.empty() || isFallback)
-    add("ptx", kernel.ptx);
+    add(kernel, "ptx", kernel.ptx);
 }
 
 /// What a package says of its operator. Made before the kernels, so that an operator which nothing
@@ -282,8 +296,9 @@ int main(int argc, char **argv) {
   }
   std::vector<Job> jobs;
   for (KernelRequest &request : *requests)
-    jobs.push_back({std::move(request), std::nullopt, ""});
-  if (!compileAll(*spec, jobs, stageOf(options->emit), options->jobs))
+    jobs.push_back({std::move(request), std::nullopt, {}, ""});
+  if (!compileAll(*spec, jobs, stageOf(options->emit), options->emit == Emit::Package,
+                  options->jobs))
     return 1;
   if (options->emit == Emit::Package && any_of(jobs, lacksMachineCode))
     errs() << "dl-compile: note: no ptxas found: GPU kernels are in the package as PTX alone, "

@@ -152,6 +152,10 @@ typedef struct dlk_kernel_info {
   int32_t num_args, num_scalars;
   int32_t pdl;            /* 1: may be launched with DLK_PLAN_PDL */
   const char *index_type; /* of slot arrays and the like: "i32", "i64" */
+  /* "", or the name of the kernel that this one stands in for at certain sizes: a plan of that one
+   * holds this one too, and a launch takes the one that is for its sizes. A plan of this one alone
+   * launches it at any size. */
+  const char *variant_of;
 } dlk_kernel_info;
 
 typedef struct dlk_arg_info {
@@ -256,11 +260,11 @@ enum {
   DLK_PLAN_PDL = 4
 };
 
-/* Loads the kernel on the device (its primary context) and sets its attributes. Plans of one
- * package share loaded code. Errors: DLK_UNSUPPORTED (wrong device, shared memory or threads beyond
- * the device's limits: both numbers are given; DLK_PLAN_PDL where the kernel, the device or the
- * driver lacks it; DLK_PLAN_CHECKED for a kernel without rows), DLK_DEVICE_ERROR (driver missing or
- * too old, loading failed), DLK_INVALID_ARGUMENT (unknown flag). */
+/* Loads the kernel and its variants on the device (its primary context) and sets their attributes.
+ * Plans of one package share loaded code. Errors: DLK_UNSUPPORTED (wrong device, shared memory or
+ * threads beyond the device's limits: both numbers are given; DLK_PLAN_PDL where the kernel, the
+ * device or the driver lacks it; DLK_PLAN_CHECKED for a kernel without rows), DLK_DEVICE_ERROR
+ * (driver missing or too old, loading failed), DLK_INVALID_ARGUMENT (unknown flag). */
 DLK_API dlk_status dlk_prepare(const dlk_kernel *kernel, dlk_device device, uint32_t flags,
                                dlk_plan **plan);
 
@@ -281,11 +285,11 @@ typedef struct dlk_scalar {
  * Refused with DLK_INVALID_ARGUMENT, with nothing launched: a wrong number of arguments; wrong
  * device, dtype, rank or dimension (K and V are fixed; a symbol's value must agree over all
  * arguments and may not be below its least); a stride that is negative, above 2^32 - 1, not the
- * required one, or breaks the alignment; misaligned or missing data; an output that overlaps itself or another
- * argument (state_out may be the very pool of state_in; column slices of one buffer do not
- * overlap); a pool with fewer slots than rows when its slot array is null; an unknown, repeated,
- * missing, inexact or non-finite scalar. With DLK_UNSUPPORTED: sizes that the kernel does not
- * support. N = 0 succeeds and does nothing. T = 0 is launched: rows without tokens keep their
+ * required one, or breaks the alignment; misaligned or missing data; an output that overlaps itself
+ * or another argument (state_out may be the very pool of state_in; column slices of one buffer do
+ * not overlap); a pool with fewer slots than rows when its slot array is null; an unknown,
+ * repeated, missing, inexact or non-finite scalar. With DLK_UNSUPPORTED: sizes that the kernel does
+ * not support. N = 0 succeeds and does nothing. T = 0 is launched: rows without tokens keep their
  * states, which may have to be copied to other slots.
  *
  * Rows: without row_starts row n is entry n of the batch, T tokens long, and N must be B. With it

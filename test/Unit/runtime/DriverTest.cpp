@@ -68,7 +68,7 @@ namespace {
 
 constexpr int numArgs = 12;
 enum ArgIndex { Q, K, V, G, O, SIn, SOut, Sources, Destinations, Starts, Flags, Accepted };
-enum KernelIndex { Plain, Pdl, Large, Wide };
+enum KernelIndex { Plain, Pdl, Large, Wide, Few };
 
 /// Views of memory that no kernel touches: B rows of one token and two heads, four slots.
 struct Views {
@@ -116,11 +116,16 @@ protected:
     kernel["target"] = "sm_80";
     kernel["format"] = "ptx";
     kernel["threads"] = 8;
-    json pdl = kernel, large = kernel, wide = kernel;
+    json pdl = kernel, large = kernel, wide = kernel, few = kernel;
+    few["name"] = "few";
+    few["variant_of"] = kernel["name"];
+    few["when"] = {{{"expr", {"mul", "N", "HV"}}, {"max", 4}}};
+    few["threads"] = 4;
+    few["grid"] = {"HV", "N", 1};
     pdl["pdl"] = true;
     large["shared_bytes"] = 100000;
     wide["threads"] = 512;
-    manifest["kernels"] = {kernel, pdl, large, wide};
+    manifest["kernels"] = {kernel, pdl, large, wide, few};
     const std::string bytes = makePackage(manifest, {"code", ""});
     ASSERT_EQ(dlk_package_open_memory(bytes.data(), bytes.size(), &package), DLK_OK)
         << dlk_last_error();
@@ -175,6 +180,40 @@ TEST_F(DriverTest, LaunchOnlyLaunches) {
     fake_cuda.capturing = nullptr;
     dlk_plan_release(plan);
   }
+}
+
+// Two heads: two rows are few, three are not.
+TEST_F(DriverTest, ALaunchTakesTheVariantForItsSizes) {
+  dlk_plan *plan = prepare(Plain);
+  ASSERT_EQ(Views(0, 2).launch(plan, stream), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(fake_launch.block[0], 4u);
+  EXPECT_EQ(fake_launch.grid[1], 2u);
+  ASSERT_EQ(Views(0, 3).launch(plan, stream), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(fake_launch.block[0], 8u);
+  EXPECT_EQ(fake_launch.grid[0], 3u);
+  dlk_plan_release(plan);
+}
+
+TEST_F(DriverTest, AVariantAloneIsLaunchedAtAnySize) {
+  dlk_plan *plan = prepare(Few);
+  ASSERT_EQ(Views(0, 3).launch(plan, stream), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(fake_launch.block[0], 4u);
+  dlk_plan_release(plan);
+}
+
+TEST_F(DriverTest, AVariantIsFoundByItsNameAlone) {
+  dlk_query query = {};
+  const dlk_kernel *kernel = nullptr;
+  dlk_kernel_info info;
+  ASSERT_EQ(dlk_find(package, &query, {DLK_DEVICE_CUDA, 0}, &kernel), DLK_OK);
+  EXPECT_EQ(kernel, dlk_kernel_at(package, Plain));
+  ASSERT_EQ(dlk_kernel_get_info(kernel, &info), DLK_OK);
+  EXPECT_STREQ(info.variant_of, "");
+  query.name = "few";
+  ASSERT_EQ(dlk_find(package, &query, {DLK_DEVICE_CUDA, 0}, &kernel), DLK_OK);
+  EXPECT_EQ(kernel, dlk_kernel_at(package, Few));
+  ASSERT_EQ(dlk_kernel_get_info(kernel, &info), DLK_OK);
+  EXPECT_STREQ(info.variant_of, "gla.decode.4x8.kv.f32.f32");
 }
 
 TEST_F(DriverTest, ARefusalDoesNothing) {

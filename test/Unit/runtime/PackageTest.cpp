@@ -198,6 +198,38 @@ TEST(Package, RefusesWrongKernels) {
             "bad package: kernels[0].name: expected text without zero characters");
 }
 
+/// The first kernel with a variant, edited by `edit`.
+static std::string variantError(const std::function<void(json &)> &edit) {
+  return manifestError([&](json &manifest) {
+    json variant = manifest["kernels"][0];
+    variant["name"] = "variant";
+    variant["variant_of"] = manifest["kernels"][0]["name"];
+    variant["when"] = {{{"expr", "N"}, {"max", 4}}};
+    edit(variant);
+    manifest["kernels"] = {manifest["kernels"][0], variant};
+  });
+}
+
+TEST(Package, ChecksVariants) {
+  EXPECT_EQ(variantError([](json &v) { v["args"][0]["align"] = 4; }), "");
+  EXPECT_EQ(variantError([](json &v) { v.erase("when"); }),
+            "bad package: kernels[1].when: missing");
+  EXPECT_EQ(variantError([](json &v) { v["when"][0]["expr"] = "X"; }),
+            "bad package: kernels[1].when[0].expr: unknown symbol 'X'");
+  EXPECT_EQ(variantError([](json &v) { v["variant_of"] = "variant"; }),
+            "bad package: kernels[1].variant_of: expected the name of another kernel for cpu that "
+            "is no variant, got 'variant'");
+  const std::string others = "bad package: kernels[1].variant_of: expected a kernel with the same "
+                             "arguments, scalars and requirements, 'gla.decode.4x8.kv.f32.f32' has "
+                             "others";
+  EXPECT_EQ(variantError([](json &v) { v["args"][0]["name"] = "query"; }), others);
+  EXPECT_EQ(variantError([](json &v) { v["args"][0]["align"] = 16; }), others);
+  EXPECT_EQ(variantError([](json &v) { v["args"].erase(11); }), others);
+  EXPECT_EQ(variantError([](json &v) { v["scalars"][0]["default"] = 0.25; }), others);
+  EXPECT_EQ(variantError([](json &v) { v["param_bytes"] = 280; }), others);
+  EXPECT_EQ(variantError([](json &v) { v.erase("requires"); }), others);
+}
+
 TEST(Package, RefusesWrongArguments) {
   auto argError = [](const std::function<void(json &)> &edit) {
     return kernelError([&](json &kernel) { edit(kernel["args"][0]); });

@@ -331,3 +331,49 @@ TEST(Recurrent, WhatIsForcedHasNoAlternative) {
   EXPECT_EQ(recurrentAlternatives(problemOf(128, 128, StateLayout::VK), {}).size(), 1u);
   EXPECT_EQ(recurrentAlternatives(problemOf(16, 128, StateLayout::KV), {}).size(), 1u); // one warp
 }
+
+//===----------------------------------------------------------------------===//
+// Variants for launches of certain sizes
+//===----------------------------------------------------------------------===//
+
+TEST(Recurrent, VariantsGiveTheUsualBits) {
+  const RecurrentProblem problem = problemOf(128, 128, StateLayout::KV);
+  RecurrentPlan usual = planOf(problem);
+  usual.minBlocks = 4; // what the assembler reached
+  auto variants = recurrentVariants(problem, usual, /*smCount=*/132);
+  ASSERT_EQ(variants.size(), 2u);
+  for (const RecurrentVariant &variant : variants) {
+    const RecurrentPlan plan = planOf(problem, variant.overrides);
+    EXPECT_EQ(plan.state.lanes[0], usual.state.lanes[0]);
+    EXPECT_EQ(plan.state.warps[0], usual.state.warps[0]);
+    EXPECT_EQ(plan.state.perThread[0], usual.state.perThread[0]);
+    EXPECT_STRNE(variant.measured, "");
+  }
+  // Two tiles per head: 264 heads are one wave of four blocks on each of 132 SMs.
+  EXPECT_STREQ(variants[0].name, "few");
+  EXPECT_EQ(variants[0].minHeads, 0);
+  EXPECT_EQ(variants[0].maxHeads, 264);
+  EXPECT_EQ(planOf(problem, variants[0].overrides).valueTile, usual.valueTile / 2);
+  EXPECT_STREQ(variants[1].name, "many");
+  EXPECT_EQ(variants[1].minHeads, 6 * 264);
+  EXPECT_EQ(variants[1].maxHeads, INT64_MAX);
+  EXPECT_EQ(planOf(problem, variants[1].overrides).minBlocks, 3);
+}
+
+TEST(Recurrent, NoVariantsWhereNothingWasMeasured) {
+  RecurrentProblem sums = problemOf(128, 128, StateLayout::KV);
+  sums.canSplitValue = false;
+  for (const RecurrentProblem &problem :
+       {problemOf(128, 128, StateLayout::VK), problemOf(64, 64, StateLayout::KV),
+        problemOf(128, 128, StateLayout::KV, /*stateBytes=*/2), sums})
+    EXPECT_TRUE(recurrentVariants(problem, planOf(problem), 132).empty());
+}
+
+TEST(Recurrent, OneBlockCannotBecomeFewer) {
+  const RecurrentProblem problem = problemOf(128, 128, StateLayout::KV);
+  RecurrentPlan usual = planOf(problem);
+  usual.minBlocks = 1;
+  auto variants = recurrentVariants(problem, usual, 132);
+  ASSERT_EQ(variants.size(), 1u);
+  EXPECT_STREQ(variants[0].name, "few");
+}
