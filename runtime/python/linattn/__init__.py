@@ -1,0 +1,92 @@
+# __init__.py - What users of linattn see.
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Linear-attention kernels, compiled ahead of time, from Python.
+
+* ``fused_recurrent_gated_delta_rule``, ``fused_recurrent_kda``, ``fused_recurrent_rwkv6``: the fla
+  library's functions (:mod:`linattn.fla`); they need torch.
+* ``load("x.dlk").decode(q=..., S=pool, ...)``: any kernel of any operator, with torch tensors, numpy
+  arrays or whatever has ``__dlpack__`` (:mod:`linattn.operator`); torch is not needed.
+* ``kernel("gdn", ...)``: the same from a spec, compiled if need be; ``prepare``: before graphs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ._errors import (
+    BadPackage,
+    CaptureError,
+    CompileError,
+    DeviceError,
+    Error,
+    FileError,
+    GradientError,
+    InvalidArgument,
+    InvalidType,
+    NotFound,
+    OutOfMemory,
+    Unsupported,
+)
+from .operator import Kernel, Plan
+from .packages import Package, add_packages, load
+
+if TYPE_CHECKING:
+    from .fla import (
+        fused_recurrent_gated_delta_rule,
+        fused_recurrent_gdn,
+        fused_recurrent_kda,
+        fused_recurrent_rwkv6,
+    )
+
+__version__ = "0.1.0"
+
+# What needs torch is imported when it is asked for, or now if torch is there already: a function
+# that is being compiled by torch must not have to import anything.
+_TORCH = {
+    "fused_recurrent_gated_delta_rule": "fla",
+    "fused_recurrent_gdn": "fla",
+    "fused_recurrent_kda": "fla",
+    "fused_recurrent_rwkv6": "fla",
+}
+
+__all__ = [
+    "BadPackage",
+    "CaptureError",
+    "CompileError",
+    "DeviceError",
+    "Error",
+    "FileError",
+    "GradientError",
+    "InvalidArgument",
+    "InvalidType",
+    "Kernel",
+    "NotFound",
+    "OutOfMemory",
+    "Package",
+    "Plan",
+    "Unsupported",
+    "add_packages",
+    "fused_recurrent_gated_delta_rule",
+    "fused_recurrent_gdn",
+    "fused_recurrent_kda",
+    "fused_recurrent_rwkv6",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TORCH:
+        raise AttributeError(f"module 'linattn' has no attribute '{name}'")
+    module = importlib.import_module(f"linattn.{_TORCH[name]}")
+    value = getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+if "torch" in sys.modules:
+    for _name in _TORCH:
+        __getattr__(_name)

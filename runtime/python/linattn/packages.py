@@ -1,0 +1,273 @@
+# packages.py - Packages that are open, and which of them serve a request.
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A :class:`Request` says which kernel is wanted: spec, options, K and V, state layout, data types.
+It is answered by a package that was registered (:func:`add_packages`, ``LINATTN_PACKAGES``) or,
+failing that, by dl-compile (:mod:`linattn.cache`)."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import _errors, _library, specs
+from .operator import DeviceLike, Kernel, Selector, parse_device
+
+PathLike = str | os.PathLike[str]
+
+
+class Package:
+    """An open ``.dlk`` file: ``package.decode(q=..., ...)`` launches its decode kernel.
+
+    Attributes:
+        path: where it was read, or "<memory>".
+        manifest: the manifest as a dict; runtime/README.md documents it.
+        operator: the operator's name.
+        options: the operator's options as they were compiled.
+        kernels: one :class:`Kernel` for each name (kernels of one name differ in target only).
+    """
+
+    def __init__(self, source: PathLike | bytes) -> None:
+        """Opens a package from a path or from its bytes; hashes are checked, nothing is run.
+
+        Raises:
+            FileError: the file cannot be read.
+            BadPackage: truncated, corrupt, or of another version.
+        """
+        self._library = _library.library()
+        handle = ctypes.c_void_p()
+        if isinstance(source, bytes):
+            self.path = "<memory>"
+            status = self._library.dlk_package_open_memory(source, len(source), handle)
+        else:
+            self.path = os.fspath(source)
+            status = self._library.dlk_package_open_file(os.fsencode(source), handle)
+        _library.check(status)
+        self._handle: int = handle.value or 0
+        weakref.finalize(self, self._library.dlk_package_close, self._handle)
+        text = self._library.dlk_package_manifest(self._handle, None)
+        self.manifest: dict[str, Any] = json.loads(text)
+        self.operator: str = self.manifest["operator"]
+        self.options: dict[str, Any] = self.manifest.get("options", {})
+        self.spec: str = self._library.dlk_package_spec(self._handle, None).decode()
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for entry in self.manifest["kernels"]:
+            groups.setdefault(entry["name"], []).append(entry)
+        self.kernels = [Kernel(self, entries) for entries in groups.values()]
+
+    def __repr__(self) -> str:
+        return f"<linattn.Package {self.path}: {', '.join(k.name for k in self.kernels)}>"
+
+    def find(self, device: _library.Device, name: str) -> int:
+        """The ``dlk_kernel *`` of that name which fits the device best."""
+        found = ctypes.c_void_p()
+        query = _library.Query(name=name.encode())
+        _library.check(self._library.dlk_find(self._handle, query, device, found))
+        return found.value or 0
+
+    def kernel(self, kind: str = "decode", **conditions: Any) -> Kernel:
+        """The one kernel of a kind that meets the conditions.
+
+        Args:
+            kind: "decode", ...
+            **conditions: name, key_dim, value_dim, state_layout ("kv", "vk"), state_type, io_type,
+                index_type.
+
+        Raises:
+            NotFound: there is none, or there are several.
+        """
+        fitting = [k for k in self.kernels if k.kind == kind and k.fits(conditions)]
+        if len(fitting) == 1:
+            return fitting[0]
+        wanted = ", ".join(f"{key}={value}" for key, value in {"kind": kind, **conditions}.items())
+        raise _errors.NotFound(
+            f"package '{self.path}': expected one kernel with {wanted}, "
+            f"got {', '.join(k.name for k in fitting) or 'none'} "
+            f"(it has {', '.join(k.name for k in self.kernels)})"
+        )
+
+    def __getattr__(self, kind: str) -> Selector:
+        if not kind.startswith("_") and any(k.kind == kind for k in self.__dict__["kernels"]):
+            selector = Selector([k for k in self.kernels if k.kind == kind])
+            self.__dict__[kind] = selector
+            return selector
+        raise AttributeError(f"package '{self.path}' has no kernels of the kind '{kind}'")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which kernel is wanted. ``types`` gives the data type of inputs, outputs and parameters by
+    the manifest's names; ``options`` holds only what differs from the spec's defaults."""
+
+    spec: specs.Spec
+    key_dim: int
+    value_dim: int
+    state_layout: str = "kv"
+    state_type: str = "f32"
+    io_type: str = "bf16"
+    index_type: str = "i32"
+    kind: str = "decode"
+    options: tuple[tuple[str, specs.Option], ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+    # What the caller calls the arguments, for errors.
+    labels: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def compile_arguments(self, target: str) -> list[str]:
+        """The options of dl-compile that build this kernel."""
+        arguments = [
+            f"--kernels={self.kind}",
+            f"--target={target}",
+            f"--dims={self.key_dim}x{self.value_dim}",
+            f"--state-layout={self.state_layout}",
+            f"--state-type={self.state_type}",
+            f"--io-type={self.io_type}",
+            f"--index-type={self.index_type}",
+        ]
+        arguments += [f"--type={name}={dtype}" for name, dtype in sorted(self.types)]
+        for name, value in sorted(self.options):
+            arguments += ["--set", f"{name}={specs.option_text(value)}"]
+        return arguments
+
+    def resolved(self) -> Request:
+        """The same with options checked against the spec, and without those at their defaults.
+
+        Raises:
+            InvalidArgument: an option that the spec does not declare.
+        """
+        declared, kept = self.spec.options, []
+        for name, value in sorted(dict(self.options).items()):
+            if name not in declared:
+                raise _errors.InvalidArgument(
+                    f"options: expected names among {', '.join(declared) or 'none'}, got '{name}'"
+                )
+            if _plain(value) != _plain(declared[name]):
+                kept.append((name, value))
+        return dataclasses.replace(self, options=tuple(kept))
+
+    def served_by(self, package: Package) -> Kernel | None:
+        """The package's kernel that answers this request, if it has one. A package holds its
+        operator as the options left it, not the text of the spec: operators are told apart by name,
+        options, and the names of their arguments."""
+        if package.operator != self.spec.name:
+            return None
+        options = {**self.spec.options, **dict(self.options)}
+        for name, value in package.options.items():
+            if name not in options or _plain(value) != _plain(options[name]):
+                return None
+        conditions = {
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "state_layout": self.state_layout,
+            "state_type": self.state_type,
+            "index_type": self.index_type,
+        }
+        for kernel in package.kernels:
+            if kernel.kind == self.kind and kernel.fits(conditions):
+                roles = ("input", "param", "output")
+                types = {p.name: p.dtype for p in kernel.parameters if p.role in roles}
+                if types == dict(self.types):
+                    return kernel
+        return None
+
+
+def _plain(value: specs.Option) -> str:
+    """An option's value as text that compares: 1, 1.0 and "1" are the same."""
+    text = specs.option_text(value)
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text
+
+
+class _Registry:
+    """Packages that were registered, in order. Paths are opened when first looked at."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.pending: list[Path] = []
+        self.packages: list[Package] = []
+        self.environment: str | None = None
+
+    def add(self, path: Path) -> None:
+        if path.is_dir():
+            self.pending += sorted(path.glob("*.dlk"))
+        elif path.exists():
+            self.pending.append(path)
+        else:
+            raise _errors.FileError(f"packages: expected a file or folder, got '{path}'")
+
+    def __iter__(self) -> Iterator[Package]:
+        with self.lock:
+            given = os.environ.get("LINATTN_PACKAGES", "")
+            if given != self.environment:
+                self.environment = given
+                for entry in filter(None, given.split(os.pathsep)):
+                    self.add(Path(entry))
+            opened, self.pending = self.pending, []
+            self.packages += [Package(path) for path in opened]
+            return iter(list(self.packages))
+
+
+_registry = _Registry()
+
+
+def add_packages(*paths: PathLike) -> None:
+    """Registers packages, or folders of ``.dlk`` files, that requests look in first.
+
+    ``LINATTN_PACKAGES`` does the same for a list of paths, separated by colons. A package is code:
+    register only what you trust as much as a shared library.
+
+    Raises:
+        FileError: there is no such file or folder.
+    """
+    with _registry.lock:
+        for path in paths:
+            _registry.add(Path(path))
+
+
+def load(source: PathLike | bytes) -> Package:
+    """Opens a ``.dlk`` file, or its bytes.
+
+    >>> package = linattn.load("gdn.dlk")
+    >>> o = package.decode(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias, S=pool)
+
+    Raises:
+        FileError: the file cannot be read.
+        BadPackage: truncated, corrupt, or of another version.
+    """
+    return Package(source)
+
+
+def find_kernel(request: Request, device: DeviceLike) -> Kernel:
+    """The kernel for a request: from a registered package that has code for the device, or
+    compiled for it.
+
+    Raises:
+        NotFound: no package has it, and there is no dl-compile; says the command that builds it.
+        CompileError: dl-compile refuses it.
+    """
+    from . import cache
+
+    where = parse_device(device)
+    request = request.resolved()
+    for package in _registry:
+        kernel = request.served_by(package)
+        if kernel is not None and kernel.runs_on(where):
+            return kernel
+    package = cache.compiled(request, cache.target_of(where))
+    kernel = request.served_by(package)
+    if kernel is None:
+        raise _errors.BadPackage(
+            f"package '{package.path}': expected a kernel for the request it was compiled from, "
+            f"got {package!r}"
+        )
+    return kernel
