@@ -7,8 +7,11 @@
 * ``fused_recurrent_gated_delta_rule``, ``fused_recurrent_kda``, ``fused_recurrent_rwkv6``: the fla
   library's functions (:mod:`linattn.fla`); they need torch.
 * ``load("x.dlk").decode(q=..., S=pool, ...)``: any kernel of any operator, with torch tensors, numpy
-  arrays or whatever has ``__dlpack__`` (:mod:`linattn.operator`); torch is not needed.
-* ``kernel("gdn", ...)``: the same from a spec, compiled if need be; ``prepare``: before graphs.
+  arrays or whatever has ``__dlpack__`` (:mod:`linattn.kernels`); torch is not needed.
+* ``kernel("gdn", ...)``: the same from a spec, compiled if need be.
+* ``step("gdn", S=pool, q=q, ...)``: one step on a pool of states, the kernel chosen by the tensors;
+  it needs torch.
+* ``prepare``: loads what a call will need, before a CUDA graph is captured.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from ._errors import (
     OutOfMemory,
     Unsupported,
 )
-from .operator import Kernel, Plan
+from .engine import kernel, prepare
+from .kernels import Kernel, Plan
 from .packages import Package, add_packages, load
 
 if TYPE_CHECKING:
@@ -39,8 +43,10 @@ if TYPE_CHECKING:
         fused_recurrent_gated_delta_rule,
         fused_recurrent_gdn,
         fused_recurrent_kda,
+        fused_recurrent_kda_fwd,
         fused_recurrent_rwkv6,
     )
+    from .steps import step
 
 __version__ = "0.1.0"
 
@@ -50,7 +56,9 @@ _TORCH = {
     "fused_recurrent_gated_delta_rule": "fla",
     "fused_recurrent_gdn": "fla",
     "fused_recurrent_kda": "fla",
+    "fused_recurrent_kda_fwd": "fla",
     "fused_recurrent_rwkv6": "fla",
+    "step": "steps",
 }
 
 __all__ = [
@@ -73,8 +81,12 @@ __all__ = [
     "fused_recurrent_gated_delta_rule",
     "fused_recurrent_gdn",
     "fused_recurrent_kda",
+    "fused_recurrent_kda_fwd",
     "fused_recurrent_rwkv6",
+    "kernel",
     "load",
+    "prepare",
+    "step",
 ]
 
 

@@ -19,9 +19,15 @@ import torch
 from . import _errors, _launch, _library, _tensors
 
 if TYPE_CHECKING:
-    from .operator import Kernel, Plan
+    from .kernels import Kernel, Plan
 
 LIBRARY = torch.library.Library("linattn", "FRAGMENT")
+
+# Inductor may not change the strides of what a kernel is given.
+TAGS = (
+    torch.Tag.pt2_compliant_tag,
+    getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order),
+)
 
 _tensors.use_torch()
 _BY_NAME = {name: dtype for dtype, name in _tensors.TORCH_NAMES.items()}
@@ -181,7 +187,7 @@ def register_kernel(kernel: Kernel) -> Any:
     if name in _registered:
         return _registered[name]
     order = _order(kernel)
-    LIBRARY.define(schema_of(kernel, name), tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.define(schema_of(kernel, name), tags=TAGS)
 
     def implementation(*given: Any, flags: int = 0, **scalars: Any) -> None:
         tensors: list[Any] = [None] * len(order)

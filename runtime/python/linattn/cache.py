@@ -13,7 +13,6 @@ built again. Where the folder cannot be used, packages are kept in memory, with 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import json
@@ -31,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import _errors, _library
+from . import _cuda, _errors, _library
 
 if TYPE_CHECKING:
     from .packages import Package, Request
@@ -59,19 +58,6 @@ def compiler() -> str | None:
 
 
 @functools.cache
-def _capability(index: int) -> int:
-    """A CUDA device's compute capability as 10 * major + minor, from the driver."""
-    driver = ctypes.CDLL("libcuda.so.1")
-    device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-    status = driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index)
-    for number, attribute in ((major, 75), (minor, 76)):
-        status = status or driver.cuDeviceGetAttribute(ctypes.byref(number), attribute, device)
-    if status:
-        raise _errors.DeviceError(f"cuda:{index}: expected a device, got CUDA error {status}")
-    return 10 * major.value + minor.value
-
-
-@functools.cache
 def _known_targets(program: str) -> tuple[str, ...]:
     try:
         done = subprocess.run([program, "--list-targets"], capture_output=True, check=False)
@@ -91,7 +77,7 @@ def target_of(device: _library.Device) -> str:
         return "cpu"
     program = compiler()
     known = _known_targets(program) if program else ()
-    return choose_target(_capability(device.id), known)
+    return choose_target(_cuda.capability(device.id), known)
 
 
 def choose_target(capability: int, known: Sequence[str]) -> str:

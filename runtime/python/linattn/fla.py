@@ -22,6 +22,7 @@ import torch
 
 from . import _errors
 from .recurrent import recurrent
+from .steps import LABELS, step_form
 
 Tensor = torch.Tensor
 
@@ -31,6 +32,17 @@ _IGNORED = ("safe_gate", "chunk_size", "cu_seqlens_cpu", "disable_recompute")
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
+
+
+def _scale(scale: float | None) -> str:
+    """The names of the scalars that are given."""
+    return "" if scale is None else "scale"
+
+
+def _per_channel(options: str, beta_input: str) -> tuple[str, str]:
+    """The same for a beta of each value channel, ``[B, T, HV, V]``."""
+    options = options.replace("beta=logit", "beta=logits").replace("beta=value", "beta=values")
+    return options, "bs:beta" if beta_input.startswith("b:") else "betas:beta"
 
 
 def _state_layout(state_v_first: bool, extra: dict[str, Any]) -> str:
@@ -148,33 +160,93 @@ def fused_recurrent_gated_delta_rule(
     _check_initial_state(initial_state)
     options, beta_input = _beta(use_beta_sigmoid_in_kernel, allow_neg_eigval, "=1")
     options += f",normalize={_flag(use_qk_l2norm_in_kernel)}"
-    spec, inputs = "gdn", [q, k, v]
-    if gv is not None:
-        raise _errors.InvalidArgument("gv: expected None, got a tensor")
-    if gk is not None:
-        if g is not None or use_gate_in_kernel:
-            raise _errors.InvalidArgument("gk: expected None where g is given, got a tensor")
-        spec, gate, gate_inputs = "kda", "precomputed", "g:gk"
-        inputs.append(gk)
-    elif use_gate_in_kernel:
-        gate, gate_inputs = "softplus", "a:g,A_log,dt_bias=0"
-        inputs += [g, A_log, dt_bias]  # type: ignore[list-item]
+    if use_gate_in_kernel:
+        gate, names, gates = "softplus", "a:g,A_log,dt_bias=0", [g, A_log, dt_bias]
     else:
-        gate, gate_inputs = "precomputed", "g=0"
-        inputs.append(g)  # type: ignore[arg-type]
-    inputs.append(beta)  # type: ignore[arg-type]
-    form = f"{spec}|{layout}|gate={gate},{options}|q,k,v,{gate_inputs},{beta_input}"
+        gate, names, gates = "precomputed", "g=0", [g]
+    spec, wide_beta = "gdn", beta is not None and beta.ndim == 4
+    if gv is not None or wide_beta or (gk is not None and (g is not None or use_gate_in_kernel)):
+        spec = "gated_delta_rule"  # the spec with all of it
+        options += f",key_gate={_flag(gk is not None)},value_gate={_flag(gv is not None)}"
+        for name, tensor in (("gk", gk), ("gv", gv)):
+            if tensor is not None:
+                names, gates = f"{names},{name}", [*gates, tensor]
+        if wide_beta:
+            options, beta_input = _per_channel(options, beta_input)
+    elif gk is not None:
+        spec, names, gates = "kda", "g:gk", [gk]
     return recurrent(
-        form,
-        inputs,
+        f"{spec}|{layout}|gate={gate},{options}|q,k,v,{names},{beta_input}|{_scale(scale)}",
+        [q, k, v, *gates, beta],
         initial_state=initial_state,
         cu_seqlens=cu_seqlens,
-        scale=scale,
+        scalars=[] if scale is None else [scale],
         output_final_state=output_final_state,
     )
 
 
 fused_recurrent_gdn = fused_recurrent_gated_delta_rule
+
+
+def _kda_gate(
+    in_kernel: bool,
+    lower_bound: float | None,
+    g: Tensor,
+    A_log: Tensor | None,
+    dt_bias: Tensor | None,
+    v: Tensor,
+    k: Tensor,
+) -> tuple[str, str, list[Tensor | None]]:
+    """Options, names and tensors of KDA's gate."""
+    if not in_kernel:
+        return "gate=precomputed", "g", [g]
+    if dt_bias is not None and dt_bias.ndim == 1:
+        heads, channels = v.shape[2], k.shape[3]
+        if dt_bias.shape[0] != heads * channels:
+            raise _errors.InvalidArgument(
+                f"argument 'dt_bias' dimension 0: expected HV * K = {heads * channels}, "
+                f"got {dt_bias.shape[0]}"
+            )
+        if dt_bias.stride(0) != 1:
+            raise _errors.InvalidArgument(
+                f"argument 'dt_bias' stride 0: expected 1, got {dt_bias.stride(0)}"
+            )
+        dt_bias = dt_bias.view(heads, channels)
+    if lower_bound is None:
+        return "gate=softplus", "a:g,A_log,dt_bias=0", [g, A_log, dt_bias]
+    if not -5 <= lower_bound < 0:
+        raise _errors.InvalidArgument(
+            f"lower_bound: expected at least -5 and below 0, got {lower_bound}"
+        )
+    gate = f"gate=bounded,lower_bound={float(lower_bound)!r}"
+    return gate, "a:g,A_log=0,dt_bias=0", [g, A_log, dt_bias]
+
+
+def _kda_form(
+    layout: str,
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    gate_tensors: tuple[Tensor | None, Tensor | None],
+    in_kernel: tuple[bool, bool, bool, bool],
+    lower_bound: float | None,
+    scalars: str,
+) -> tuple[str, list[Tensor | None]]:
+    """The form of a call of KDA and its tensors, from (q, k, v, g, beta), (A_log, dt_bias), and the
+    flags (normalize, gate, sigmoid of beta, negative eigenvalues)."""
+    q, k, v, g, beta = tensors
+    normalize, gate_in_kernel, sigmoid, negative = in_kernel
+    gate, names, gates = _kda_gate(gate_in_kernel, lower_bound, g, *gate_tensors, v, k)
+    options, beta_input = _beta(sigmoid, negative, "")
+    options += f",normalize={_flag(normalize)}"
+    spec = "kda"
+    if beta is not None and beta.ndim == 4:
+        if gate_in_kernel:
+            raise _errors.InvalidArgument(
+                "argument 'beta' rank: expected 3 ([B, T, HV]) with use_gate_in_kernel, got 4"
+            )
+        spec, gate, names = "gated_delta_rule", "gate=none,key_gate=true", "gk:g"
+        options, beta_input = _per_channel(options, beta_input)
+    form = f"{spec}|{layout}|{gate},{options}|q,k,v,{names},{beta_input}|{scalars}"
+    return form, [q, k, v, *gates, beta]
 
 
 def fused_recurrent_kda(
@@ -233,51 +305,135 @@ def fused_recurrent_kda(
     layout = _state_layout(state_v_first, kwargs)
     _check_batch("q", q, cu_seqlens)
     _check_initial_state(initial_state)
-    gate, gate_inputs, gates = kda_gate(use_gate_in_kernel, lower_bound, g, A_log, dt_bias, v, k)
-    options, beta_input = _beta(use_beta_sigmoid_in_kernel, allow_neg_eigval, "")
-    options += f",normalize={_flag(use_qk_l2norm_in_kernel)}"
+    form, inputs = _kda_form(
+        layout,
+        (q, k, v, g, beta),
+        (A_log, dt_bias),
+        (
+            use_qk_l2norm_in_kernel,
+            use_gate_in_kernel,
+            use_beta_sigmoid_in_kernel,
+            allow_neg_eigval,
+        ),
+        lower_bound,
+        _scale(scale),
+    )
     return recurrent(
-        f"kda|{layout}|{gate},{options}|q,k,v,{gate_inputs},{beta_input}",
-        [q, k, v, *gates, beta],  # type: ignore[list-item]
+        form,
+        inputs,
         initial_state=initial_state,
         cu_seqlens=cu_seqlens,
-        scale=scale,
+        scalars=[] if scale is None else [scale],
         output_final_state=output_final_state,
     )
 
 
-def kda_gate(
-    in_kernel: bool,
-    lower_bound: float | None,
-    g: Tensor,
-    A_log: Tensor | None,
-    dt_bias: Tensor | None,
-    v: Tensor,
+# What the arguments of fused_recurrent_kda_fwd are called, by their roles.
+_POOL_LABELS = {
+    **LABELS,
+    "output": "out",
+    "state_in": "initial_state",
+    "state_out": "initial_state",
+    "slots_in": "ssm_state_indices",
+    "slots_out": "ssm_state_indices",
+}
+
+
+def fused_recurrent_kda_fwd(
+    q: Tensor,
     k: Tensor,
-) -> tuple[str, str, list[Tensor | None]]:
-    """Options, names and tensors of KDA's gate."""
-    if not in_kernel:
-        return "gate=precomputed", "g", [g]
-    if dt_bias is not None and dt_bias.ndim == 1:
-        heads, channels = v.shape[2], k.shape[3]
-        if dt_bias.shape[0] != heads * channels:
+    v: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    A_log: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    initial_state: Tensor | None = None,
+    scale: float | None = None,
+    output_final_state: bool = False,
+    inplace_final_state: bool = True,
+    state_v_first: bool = False,
+    cu_seqlens: Tensor | None = None,
+    ssm_state_indices: Tensor | None = None,
+    num_accepted_tokens: Tensor | None = None,
+    use_qk_l2norm_in_kernel: bool = False,
+    use_gate_in_kernel: bool = False,
+    use_beta_sigmoid_in_kernel: bool = False,
+    allow_neg_eigval: bool = False,
+    lower_bound: float | None = None,
+    out: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Kimi delta attention on a pool of states; see :func:`fused_recurrent_kda` for the rest.
+
+    Args:
+        initial_state: the pool ``[slots, HV, K, V]`` (``[slots, HV, V, K]`` with state_v_first),
+            float32, bfloat16 or float16, any slot stride; with inplace_final_state it is updated.
+        inplace_final_state: False: as :func:`fused_recurrent_kda`; ssm_state_indices must be None.
+        ssm_state_indices: ``[N]``: the slot of each row; ``[N, width]``: row n starts from
+            ``[n, num_accepted_tokens[n] - 1]``, and the state after its token t goes to ``[n, t]``.
+            A slot below 0 is padding: no state is touched, the outputs are zeros. None: slot n.
+        num_accepted_tokens: ``[N]``, from 1 on. None: 1.
+        out: ``[B, T, HV, V]``, written. None: allocated.
+
+    ssm_state_indices, cu_seqlens and num_accepted_tokens are all int32 or all int64.
+
+    Returns:
+        out, and the pool (or what :func:`fused_recurrent_kda` returns).
+
+    Raises:
+        ValueError, TypeError: as :func:`fused_recurrent_gated_delta_rule`.
+        NotImplementedError: a tensor requires a gradient, and grad mode is on.
+    """
+    layout = _state_layout(state_v_first, kwargs)
+    _check_batch("q", q, cu_seqlens)
+    form, inputs = _kda_form(
+        layout,
+        (q, k, v, g, beta),
+        (A_log, dt_bias),
+        (
+            use_qk_l2norm_in_kernel,
+            use_gate_in_kernel,
+            use_beta_sigmoid_in_kernel,
+            allow_neg_eigval,
+        ),
+        lower_bound,
+        _scale(scale),
+    )
+    scalars = [] if scale is None else [scale]
+    if not inplace_final_state:
+        if ssm_state_indices is not None or num_accepted_tokens is not None or out is not None:
             raise _errors.InvalidArgument(
-                f"argument 'dt_bias' dimension 0: expected HV * K = {heads * channels}, "
-                f"got {dt_bias.shape[0]}"
+                "inplace_final_state: expected True with ssm_state_indices, num_accepted_tokens or "
+                "out, got False"
             )
-        if dt_bias.stride(0) != 1:
-            raise _errors.InvalidArgument(
-                f"argument 'dt_bias' stride 0: expected 1, got {dt_bias.stride(0)}"
-            )
-        dt_bias = dt_bias.view(heads, channels)
-    if lower_bound is None:
-        return "gate=softplus", "a:g,A_log,dt_bias=0", [g, A_log, dt_bias]
-    if not -5 <= lower_bound < 0:
-        raise _errors.InvalidArgument(
-            f"lower_bound: expected at least -5 and below 0, got {lower_bound}"
+        _check_initial_state(initial_state)
+        return recurrent(
+            form,
+            inputs,
+            initial_state=initial_state,
+            cu_seqlens=cu_seqlens,
+            scalars=scalars,
+            output_final_state=output_final_state,
         )
-    gate = f"gate=bounded,lower_bound={float(lower_bound)!r}"
-    return gate, "a:g,A_log=0,dt_bias=0", [g, A_log, dt_bias]
+    if initial_state is None:
+        raise _errors.InvalidArgument(
+            "argument 'initial_state': expected a pool with inplace_final_state, got None"
+        )
+    if out is None and cu_seqlens is not None:
+        out = torch.zeros_like(v)  # tokens of no sequence are not written
+    out = step_form(
+        form,
+        inputs,
+        pool=initial_state,
+        output=out,
+        src_slots=ssm_state_indices,
+        dst_slots=ssm_state_indices,
+        row_starts=cu_seqlens,
+        accepted=num_accepted_tokens,
+        scalars=scalars,
+        labels=_POOL_LABELS,
+    )
+    return out, initial_state
 
 
 def fused_recurrent_rwkv6(
@@ -320,10 +476,10 @@ def fused_recurrent_rwkv6(
     _check_batch("r", r, cu_seqlens)
     _check_initial_state(initial_state)
     return recurrent(
-        "rwkv6|kv|decay=log|r,k,v,w,u",
+        f"rwkv6|kv|decay=log|r,k,v,w,u|{_scale(scale)}",
         [r, k, v, w, u],
         initial_state=initial_state,
         cu_seqlens=cu_seqlens,
-        scale=scale,
+        scalars=[] if scale is None else [scale],
         output_final_state=output_final_state,
     )

@@ -15,12 +15,12 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _errors, _library, specs
-from .operator import DeviceLike, Kernel, Selector, parse_device
+from . import _errors, _library, _specs
+from .kernels import DeviceLike, Kernel, Selector, parse_device
 
 PathLike = str | os.PathLike[str]
 
@@ -105,10 +105,10 @@ class Package:
 
 @dataclass(frozen=True)
 class Request:
-    """Which kernel is wanted. ``types`` gives the data type of inputs, outputs and parameters by
-    the manifest's names; ``options`` holds only what differs from the spec's defaults."""
+    """Which kernel is wanted. ``types`` are the data types of inputs, outputs and parameters that
+    are not what spec and ``io_type`` say; ``options`` those that are not the spec's defaults."""
 
-    spec: specs.Spec
+    spec: _specs.Spec
     key_dim: int
     value_dim: int
     state_layout: str = "kv"
@@ -116,10 +116,8 @@ class Request:
     io_type: str = "bf16"
     index_type: str = "i32"
     kind: str = "decode"
-    options: tuple[tuple[str, specs.Option], ...] = ()
+    options: tuple[tuple[str, _specs.Option], ...] = ()
     types: tuple[tuple[str, str], ...] = ()
-    # What the caller calls the arguments, for errors.
-    labels: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def compile_arguments(self, target: str) -> list[str]:
         """The options of dl-compile that build this kernel."""
@@ -134,11 +132,15 @@ class Request:
         ]
         arguments += [f"--type={name}={dtype}" for name, dtype in sorted(self.types)]
         for name, value in sorted(self.options):
-            arguments += ["--set", f"{name}={specs.option_text(value)}"]
+            arguments += ["--set", f"{name}={_specs.option_text(value)}"]
         return arguments
 
+    def type_of(self, name: str) -> str:
+        """The data type wanted of an input, output or parameter."""
+        return dict(self.types).get(name) or self._default_type(name)
+
     def resolved(self) -> Request:
-        """The same with options checked against the spec, and without those at their defaults.
+        """The same with options checked against the spec, and without what is the default.
 
         Raises:
             InvalidArgument: an option that the spec does not declare.
@@ -151,7 +153,17 @@ class Request:
                 )
             if _plain(value) != _plain(declared[name]):
                 kept.append((name, value))
-        return dataclasses.replace(self, options=tuple(kept))
+        types = [
+            (name, dtype)
+            for name, dtype in sorted(dict(self.types).items())
+            if dtype != self._default_type(name)
+        ]
+        return dataclasses.replace(self, options=tuple(kept), types=tuple(types))
+
+    def _default_type(self, name: str) -> str:
+        signature = self.spec.signature
+        default = "f32" if name in signature.params else self.io_type
+        return signature.pinned.get(name, default)
 
     def served_by(self, package: Package) -> Kernel | None:
         """The package's kernel that answers this request, if it has one. A package holds its
@@ -173,15 +185,17 @@ class Request:
         for kernel in package.kernels:
             if kernel.kind == self.kind and kernel.fits(conditions):
                 roles = ("input", "param", "output")
-                types = {p.name: p.dtype for p in kernel.parameters if p.role in roles}
-                if types == dict(self.types):
+                given = {p.name: p.dtype for p in kernel.parameters if p.role in roles}
+                if all(name in given for name, _ in self.types) and all(
+                    self.type_of(name) == dtype for name, dtype in given.items()
+                ):
                     return kernel
         return None
 
 
-def _plain(value: specs.Option) -> str:
+def _plain(value: _specs.Option) -> str:
     """An option's value as text that compares: 1, 1.0 and "1" are the same."""
-    text = specs.option_text(value)
+    text = _specs.option_text(value)
     try:
         return repr(float(text))
     except ValueError:

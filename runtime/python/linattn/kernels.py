@@ -1,4 +1,4 @@
-# operator.py - Calling kernels by what their manifest says.
+# kernels.py - Calling kernels by what their manifest says.
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

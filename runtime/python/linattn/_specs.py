@@ -1,4 +1,4 @@
-# specs.py - The specs that come with the package, and what their text says.
+# _specs.py - The specs that come with the package, and what their text says.
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -49,12 +49,14 @@ class Spec:
 
 @dataclass(frozen=True)
 class Signature:
-    """What an operator takes and gives: the axis of each value by its name ("key", "value",
-    "scalar", or "uniform" for what has no heads)."""
+    """What an operator takes and gives: the axis of each value by its name ("key", "value", or
+    "scalar"); numbers that all heads share; data types that the spec pins."""
 
     inputs: dict[str, str]
     params: dict[str, str]
     outputs: dict[str, str]
+    scalars: tuple[str, ...]
+    pinned: dict[str, str]
 
     def first(self, axis: str) -> str:
         """The first input along an axis."""
@@ -98,10 +100,13 @@ def _signature(spec: Spec) -> Signature:
             found[name] = axes.get(alias, "uniform") if alias else axis or "uniform"
         return found
 
+    params = read(r"\bparams\((.*?)\) state\(", "%")
     signature = Signature(
-        read(rf"@{spec.name}\((.*?)\) (?:params|state)\(", "%"),
-        read(r"\bparams\((.*?)\) state\(", "%"),
-        read(r"-> \((.*?)\) (?:options|attributes|\{)", r"\b"),
+        inputs=read(rf"@{spec.name}\((.*?)\) (?:params|state)\(", "%"),
+        params={name: axis for name, axis in params.items() if axis != "uniform"},
+        outputs=read(r"-> \((.*?)\) (?:options|attributes|\{)", r"\b"),
+        scalars=tuple(name for name, axis in params.items() if axis == "uniform"),
+        pinned=dict(re.findall(r"%(\w+): [^%{]*\{linattn\.dtype = (\w+)\}", text)),
     )
     if not {"key", "value"} <= set(signature.inputs.values()):
         raise _errors.InvalidArgument(
@@ -129,7 +134,7 @@ def _read(path: Path) -> Spec:
     match = re.search(r"linattn\.operator @(\w+)", text)
     if not match:
         raise _errors.InvalidArgument(
-            f"spec '{path}': expected a 'linattn.operator @name', got none"
+            f"spec '{path}': expected a 'linattn.kernels @name', got none"
         )
     return Spec(match[1], text, str(path))
 

@@ -1,0 +1,90 @@
+# engine.py - Kernels by what they are for, and loading them early.
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The kernel of a spec, to be called with pools of states; and loading before it matters. Nothing
+here needs torch. runtime/ENGINES.md has the rules of a call, with the names used here;
+:func:`linattn.step` finds the kernel by its tensors instead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from . import _specs, packages
+from .kernels import DeviceLike, Kernel
+
+Options = Mapping[str, _specs.Option]
+
+
+def kernel(
+    spec: str | _specs.Spec,
+    *,
+    key_dim: int,
+    value_dim: int,
+    state_layout: str = "kv",
+    state_type: str = "f32",
+    io_type: str = "bf16",
+    index_type: str = "i32",
+    options: Options | None = None,
+    types: Mapping[str, str] | None = None,
+    kind: str = "decode",
+    device: DeviceLike = "cpu",
+) -> Kernel:
+    """The kernel of a spec, from a registered package or compiled for the device.
+
+    Args:
+        spec: the name of a shipped spec ("gdn", "kda", "rwkv6", "gated_delta_rule"), or the path of
+            an ``.mlir`` file.
+        key_dim, value_dim: K and V, multiples of 4 from 16 to 256.
+        state_layout: "kv" or "vk", the last axis contiguous.
+        state_type: data type of the states: "f32", "bf16", "f16".
+        io_type: of inputs and outputs that neither the spec nor ``types`` pins.
+        index_type: of slot numbers, sequence starts and acceptance: "i32" or "i64".
+        options: the spec's options, such as ``{"gate": "bounded", "lower_bound": -5}``.
+        types: data types of single inputs, outputs or parameters.
+        kind: "decode": the recurrent kernel.
+        device: where it shall run.
+
+    Raises:
+        NotFound: no package has it, and there is no dl-compile; says the command that builds it.
+        CompileError: dl-compile refuses it, and says why.
+    """
+    request = packages.Request(
+        spec=_specs.find(spec),
+        key_dim=key_dim,
+        value_dim=value_dim,
+        state_layout=state_layout,
+        state_type=state_type,
+        io_type=io_type,
+        index_type=index_type,
+        kind=kind,
+        options=tuple((options or {}).items()),
+        types=tuple((types or {}).items()),
+    )
+    return packages.find_kernel(request, device)
+
+
+def prepare(function: Any, *arguments: Any, **named: Any) -> None:
+    """Loads what a call will need, without launching anything: ``prepare(fused_recurrent_kda, q, k,
+    v, g, beta, ...)`` before a CUDA graph is captured. Only data types, flags, K, V and the device
+    count, so small tensors will do.
+
+    Args:
+        function: one of this package's functions on torch tensors, or a :class:`linattn.Kernel`.
+        *arguments, **named: as in the call.
+
+    Raises:
+        Error: what the call itself would raise.
+    """
+    if isinstance(function, Kernel):
+        function.prepare(*arguments, **named)
+        return
+    from . import _forms
+
+    _forms.mode.preparing = True
+    try:
+        function(*arguments, **named)
+    finally:
+        _forms.mode.preparing = False
