@@ -99,6 +99,6 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-if "torch" in sys.modules:
+if sys.modules.get("torch") is not None:
     for _name in _TORCH:
         __getattr__(_name)

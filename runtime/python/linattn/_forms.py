@@ -65,8 +65,8 @@ def _check_names(spec: _specs.Spec, names: Sequence[str], numbers: Sequence[str]
         expected, kind = (known, "tensors") if name in names else (scalars, "numbers")
         if name not in expected:
             raise _errors.InvalidType(
-                f"argument '{name}': expected {kind} of '{spec.name}' among "
-                f"{', '.join(expected)}, got this name"
+                f"arguments: expected {kind} of '{spec.name}' among {', '.join(expected)}, "
+                f"got '{name}'"
             )
 
 
@@ -179,14 +179,27 @@ class Bound:
         """torch's current stream on the device."""
         return _torch_ops.stream_of(self.plan.device_index) if self.plan.is_cuda else 0
 
+    def explain(self, tensors: Sequence[Any], **labels: str) -> None:
+        """Raises the error for a tensor that cannot be viewed; labels are by role."""
+        for parameter, tensor in zip(self.kernel.parameters, tensors):
+            if tensor is not None:
+                label = labels.get(parameter.role, parameter.name)
+                try:
+                    _tensors.as_view(label, tensor)
+                except _errors.Error as error:
+                    raise self.relabelled(error) from None
+
     def relabelled(self, error: _errors.Error, **labels: str) -> _errors.Error:
         """The error with the caller's names for the arguments; labels are by role."""
+        text = str(error)
         names = {entry.name: entry.label for entry in self.form.inputs}
         for parameter in self.kernel.parameters:
-            if parameter.role in labels:
-                names[parameter.name] = labels[parameter.role]
-                names[parameter.name.removesuffix("_in")] = labels[parameter.role]
-        parts = str(error).split("'")
+            label = labels.get(parameter.role)
+            if label is not None:
+                name = parameter.name.removesuffix("_in")
+                text = text.replace(f"'{name}' ({parameter.role})", f"'{label}'")
+                names[name] = label
+        parts = text.split("'")
         parts[1::2] = [names.get(part, part) for part in parts[1::2]]
         return type(error)("'".join(parts))
 
@@ -233,6 +246,19 @@ def _index_type(indices: Indices) -> str:
                 )
         found[label] = name
     return next(iter(found.values()), "i32")
+
+
+def check_tensors(**tensors: Any) -> None:
+    """Checks that these are tensors, or None.
+
+    Raises:
+        InvalidType: one is something else.
+    """
+    for label, tensor in tensors.items():
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise _errors.InvalidType(
+                f"argument '{label}': expected a torch.Tensor or None, got {type(tensor).__name__}"
+            )
 
 
 def check_inputs(form: Form, inputs: Sequence[Tensor | None]) -> None:
@@ -299,7 +325,7 @@ def _bind(
     assert value is not None
     try:
         kind, index = _torch_ops.device_pair(value.device)
-    except _errors.InvalidArgument:
+    except KeyError:
         raise _errors.InvalidArgument(
             f"argument '{form.inputs[form.value].label}' device: expected cpu or cuda, "
             f"got {value.device}"

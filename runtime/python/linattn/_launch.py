@@ -53,9 +53,10 @@ class ScalarEncoder:
         if encoded is None:
             array = (_library.Scalar * max(len(values), 1))()
             for entry, (name, value) in zip(array, key):
+                entry.name = self._names[name]
                 try:
-                    entry.name, entry.value = self._names[name], float(value)
-                except (TypeError, ValueError):
+                    entry.value = value  # takes numbers alone
+                except TypeError:
                     raise _errors.InvalidType(
                         f"scalar '{name}': expected a number, got {type(value).__name__}"
                     ) from None

@@ -134,7 +134,7 @@ def _read(path: Path) -> Spec:
     match = re.search(r"linattn\.operator @(\w+)", text)
     if not match:
         raise _errors.InvalidArgument(
-            f"spec '{path}': expected a 'linattn.kernels @name', got none"
+            f"spec '{path}': expected a 'linattn.operator @name', got none"
         )
     return Spec(match[1], text, str(path))
 

@@ -77,7 +77,7 @@ class _Devices(dict):  # type: ignore[type-arg]
                 index = sys.modules["torch"].cuda.current_device()
             return device_word(_library.CUDA, index)  # "cuda" may mean another one next time
         else:
-            raise _errors.InvalidArgument(f"device: expected cpu or cuda, got {device.type}")
+            raise KeyError(device)
         self[device] = word
         return word
 
@@ -124,7 +124,7 @@ def _torch_view(name: str, tensor: Any) -> View:
         raise _unknown_type(name, tensor.dtype)
     try:
         device = TORCH_DEVICES[tensor.device]
-    except _errors.InvalidArgument:
+    except KeyError:
         raise _errors.InvalidArgument(
             f"argument '{name}' device: expected cpu or cuda, got {tensor.device}"
         ) from None

@@ -91,7 +91,7 @@ def parse_device(device: DeviceLike) -> _library.Device:
     if isinstance(device, tuple):
         return _library.Device(*device)
     text = str(device)
-    if text == "cuda" and "torch" in sys.modules:
+    if text == "cuda" and sys.modules.get("torch") is not None:
         return _library.Device(_library.CUDA, sys.modules["torch"].cuda.current_device())
     if text == "cpu":
         return _library.Device(_library.CPU, 0)
@@ -189,7 +189,7 @@ class Kernel:
         self._plans: dict[tuple[int, int, int], Plan] = {}
         self._lock = threading.Lock()
         self._torch_op: Any = None
-        if "torch" in sys.modules:
+        if sys.modules.get("torch") is not None:
             self.op  # registered now: tracing a call must not have to
 
     def __repr__(self) -> str:
@@ -343,7 +343,11 @@ class Kernel:
         sizes: dict[str, int] = {}
         for parameter in self.parameters:
             tensor = tensors[parameter.index]
-            if tensor is not None and len(tensor.shape) <= len(parameter.shape):
+            if tensor is None:
+                continue
+            if not hasattr(tensor, "shape"):
+                tensor = _tensors.as_view(parameter.name, tensor)
+            if len(tensor.shape) <= len(parameter.shape):
                 for symbol, size in zip(parameter.shape, tensor.shape):
                     if isinstance(symbol, str):
                         sizes.setdefault(symbol, size)
@@ -351,7 +355,8 @@ class Kernel:
 
     def _allocate(self, parameter: Parameter, tensors: Sequence[Any]) -> Any:
         sizes = self._sizes(tensors)
-        shape = [sizes[s] if isinstance(s, str) else s for s in parameter.shape]
+        # A size that no argument shows is an error that the launch will name.
+        shape = [sizes.get(s, 0) if isinstance(s, str) else s for s in parameter.shape]
         first = next(t for t in tensors if t is not None)
         if _tensors.is_torch(first):
             from . import _torch_ops

@@ -52,11 +52,11 @@ def run(
     try:
         _launch.launch(bound.plan.handle, tensors, bound.scalars(scalars), bound.stream())
     except KeyError:
-        _forms.check_inputs(bound.form, inputs)
+        bound.explain(tensors, state_in="initial_state", row_starts="cu_seqlens")
         raise
     except _errors.Error as error:
         state = "final_state" if initial_state is None else "initial_state"
-        raise bound.relabelled(error, state_in=state, state_out=state) from None
+        raise bound.relabelled(error, state_in=state, state_out="final_state") from None
     return output, final
 
 
@@ -172,5 +172,8 @@ def recurrent(
     watched = (*inputs, initial_state, cu_seqlens)
     if _torch_ops.is_plain(watched) and not _torch_ops.needs_grad(watched):
         return run(form, inputs, initial_state, cu_seqlens, scalars, output_final_state)
+    if not torch.compiler.is_compiling():
+        _forms.check_inputs(_forms.parse(form), inputs)
+        _forms.check_tensors(initial_state=initial_state, cu_seqlens=cu_seqlens)
     output, final = _op(form, inputs, initial_state, cu_seqlens, scalars, output_final_state)
     return output, final if output_final_state else None

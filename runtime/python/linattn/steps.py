@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import _errors, _forms, _launch, _specs, _tensors, _torch_ops
+from . import _errors, _forms, _launch, _specs, _torch_ops
 from .engine import Options
 
 Tensor = torch.Tensor
@@ -30,6 +30,7 @@ LABELS = {
     "row_flags": "has_initial_state",
     "accepted": "num_accepted_tokens",
 }
+_ROLES = tuple(LABELS)
 
 
 def _launch_step(
@@ -67,10 +68,7 @@ def _launch_step(
     try:
         _launch.launch(bound.plan.handle, tensors, bound.scalars(scalars), bound.stream())
     except KeyError:
-        for label, tensor in zip(labels.values(), (output, pool, pool_in)):
-            if tensor is not None:
-                _tensors.as_view(label, tensor)
-        _forms.check_inputs(bound.form, inputs)
+        bound.explain(tensors, **labels)
         raise
     except _errors.Error as error:
         raise bound.relabelled(error, **labels) from None
@@ -166,10 +164,6 @@ def step_form(
     labels: dict[str, str] = LABELS,
 ) -> Tensor:
     """Makes a step; see :func:`step`. Labels are what the caller calls the roles, for errors."""
-    if not isinstance(pool, Tensor):
-        raise _errors.InvalidType(
-            f"argument '{labels['state_out']}': expected a torch.Tensor, got {type(pool).__name__}"
-        )
     if pool_in is pool:
         pool_in = None
     indices = (src_slots, dst_slots, row_starts, row_flags, accepted)
@@ -179,11 +173,16 @@ def step_form(
         if output is None:
             output = _new_output(form, inputs)
         _launch_step(form, inputs, pool, output, pool_in, *indices, scalars, labels)
-    elif output is None:
+        return output
+    if not torch.compiler.is_compiling():
+        _forms.check_inputs(_forms.parse(form), inputs)
+        named = zip(_ROLES, (output, pool_in, pool, *indices))
+        _forms.check_tensors(**{labels[role]: tensor for role, tensor in named})
+    if output is None:
         output = _op_new(form, inputs, pool, pool_in, *indices, scalars)
     else:
         _op(form, inputs, pool, output, pool_in, *indices, scalars)
-    return output  # type: ignore[no-any-return]
+    return output
 
 
 def _option_texts(options: Options | None) -> str:
