@@ -11,7 +11,9 @@
 # Needs no GPU: the cpu target runs the kernels. Kernels are also assembled where
 # ptxas is on PATH. clang-tidy looks at changed files only, and only if they are
 # few; 'bash tools/lint.sh --tidy --all' looks at all of them. The runtime's tests
-# also run under ASan and UBSan, and both fuzzers for 10 s (tools/fuzz.sh).
+# also run under ASan and UBSan, and both fuzzers for 10 s (tools/fuzz.sh). Python
+# comes with packages from PyPI (tools/python.sh); what needs torch is tested where
+# torch is there.
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -67,6 +69,11 @@ step "Tests"
 (cd "$root" && ctest --preset "$preset" -j "$(nproc)") || failed+=(tests)
 
 if [[ $preset == default ]]; then
+  step "Python"
+  options=()
+  ((lint)) || options+=(--no-lint)
+  bash "$root/tools/python.sh" "${options[@]}" || failed+=(python)
+
   step "The runtime's tests with sanitizers"
   build_preset sanitize-runtime || die "the build failed"
   (cd "$root" && ctest --preset sanitize-runtime -j "$(nproc)") || failed+=("sanitized runtime")

@@ -182,7 +182,7 @@ if ((rules)); then
   mapfile -t tablegen < <(files '*.td')
   mapfile -t scripts < <(files '*.sh' '*.py' | grep -v 'lit\.cfg\.py$')
   mapfile -t text < <(files '*.cpp' '*.hpp' '*.h' '*.c' '*.td' '*.mlir' '*.sh' '*.py' '*.cmake' '*.txt' \
-    '*.json' '*.md' '*.in' '*/run')
+    '*.json' '*.md' '*.toml' '*.in' '*/run')
   check_format
   check_rules
 fi

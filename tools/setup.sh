@@ -24,6 +24,8 @@ packages=(
   libxxhash-dev nlohmann-json3-dev libcli11-dev
   # Tests: lit and FileCheck, GoogleTest, the sanitizers' run time.
   llvm-22-tools python3 libgtest-dev libclang-rt-22-dev
+  # tools/python.sh.
+  python3-venv
   # tools/lint.sh.
   clang-format-22 clang-tidy-22
 )

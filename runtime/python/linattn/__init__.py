@@ -6,8 +6,8 @@
 
 * ``fused_recurrent_gated_delta_rule``, ``fused_recurrent_kda``, ``fused_recurrent_rwkv6``: the fla
   library's functions (:mod:`linattn.fla`); they need torch.
-* ``load("x.dlk").decode(q=..., S=pool, ...)``: any kernel of any operator, with torch tensors, numpy
-  arrays or whatever has ``__dlpack__`` (:mod:`linattn.kernels`); torch is not needed.
+* ``load("x.dlk").decode(q=..., S=pool, ...)``: any kernel of any operator, with torch tensors,
+  numpy arrays or whatever has ``__dlpack__`` (:mod:`linattn.kernels`); torch is not needed.
 * ``kernel("gdn", ...)``: the same from a spec, compiled if need be.
 * ``step("gdn", S=pool, q=q, ...)``: one step on a pool of states, the kernel chosen by the tensors;
   it needs torch.

@@ -153,7 +153,7 @@ class Bound:
         self.slot_zero = Constant(device, kernel.index_type, 0)
         self.fresh = Constant(device, "u8", 0)
         self.state_dtype = _torch_ops.dtype_of(kernel.state_type)
-        self.matrix = kernel.parameters[self.state_out].shape[2:]
+        self.matrix = tuple(int(size) for size in kernel.parameters[self.state_out].shape[2:])
 
     def scatter(self, inputs: Sequence[Tensor | None]) -> list[Any]:
         """The launch's list of tensors with the inputs in their places, and constants for those
@@ -318,8 +318,9 @@ def _bind(
     inputs: Sequence[Tensor | None],
     state: Tensor | None,
     indices: Indices,
+    checked_on_cpu: bool,
 ) -> Bound:
-    """Finds or compiles the kernel for these tensors and loads it: the slow part of a first call."""
+    """Finds or compiles the kernel for these tensors, and loads it: the slow part of a call."""
     request = request_of(form, inputs, state, indices)
     value = inputs[form.value]
     assert value is not None
@@ -333,7 +334,8 @@ def _bind(
     if kind == _torch_ops.CUDA:
         refuse_capture(f"{form.spec.name} {request.key_dim}x{request.value_dim}")
     kernel = packages.find_kernel(request, (kind, index))
-    return Bound(form, kernel, kernel.prepare((kind, index)), value.device)
+    checked = True if checked_on_cpu and kind == _torch_ops.CPU else None
+    return Bound(form, kernel, kernel.prepare((kind, index), checked=checked), value.device)
 
 
 def bound_to(
@@ -341,8 +343,10 @@ def bound_to(
     inputs: Sequence[Tensor | None],
     state: Tensor | None,
     indices: Indices,
+    checked_on_cpu: bool = False,
 ) -> Bound:
-    """The kernel for a form and these tensors, loaded; from a table after the first call.
+    """The kernel for a form and these tensors, loaded; from a table after the first call. Checking
+    what arrays of rows hold costs little where the host can see them.
 
     Raises:
         CaptureError: it is not loaded yet, and a CUDA graph is being captured.
@@ -354,6 +358,7 @@ def bound_to(
         value = inputs[parsed.value]
         signature = (
             form,
+            checked_on_cpu,
             tuple([None if t is None else t.dtype for t in inputs]),
             inputs[parsed.key].shape[-1],  # type: ignore[union-attr]
             value.shape[-1],  # type: ignore[union-attr]
@@ -367,6 +372,6 @@ def bound_to(
     bound = _bound.get(signature)
     if bound is None:
         with _lock:
-            bound = _bound.get(signature) or _bind(parsed, inputs, state, indices)
+            bound = _bound.get(signature) or _bind(parsed, inputs, state, indices, checked_on_cpu)
             _bound[signature] = bound
     return bound

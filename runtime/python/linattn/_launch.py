@@ -67,9 +67,7 @@ class ScalarEncoder:
         return encoded
 
 
-def launch(
-    plan: int, tensors: Sequence[Any], scalars: tuple[Any, int, int], stream: int
-) -> None:
+def launch(plan: int, tensors: Sequence[Any], scalars: tuple[Any, int, int], stream: int) -> None:
     """Launches a plan with tensors (torch tensors or views; None: left out) in the order of its
     arguments.
 

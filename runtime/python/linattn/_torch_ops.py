@@ -227,4 +227,4 @@ def device_pair(device: torch.device) -> tuple[int, int]:
     return word & 0xFFFFFFFF, word >> 32
 
 
-CUDA = _library.CUDA
+CPU, CUDA = _library.CPU, _library.CUDA

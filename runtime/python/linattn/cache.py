@@ -91,9 +91,7 @@ def choose_target(capability: int, known: Sequence[str]) -> str:
             continue
         number, suffix = int(match[1]), match[2]
         exact, family = number == capability, number // 10 == capability // 10
-        if suffix == "a" and not exact or suffix == "f" and not family:
-            continue
-        if number // 10 < 8:
+        if (suffix == "a" and not exact) or (suffix == "f" and not family):
             continue
         rank = (3 if suffix == "a" else 2 if family else 1, number)
         if rank > best_rank:
@@ -144,8 +142,8 @@ def key(request: Request, target: str, program: str) -> str:
 
 def command(request: Request, target: str, program: str = "dl-compile") -> str:
     """The shell command that builds a package for the request."""
-    output = f"{request.spec.name}.dlk"
-    return shlex.join([program, request.spec.path, *request.compile_arguments(target), "-o", output])
+    arguments = request.compile_arguments(target)
+    return shlex.join([program, request.spec.path, *arguments, "-o", f"{request.spec.name}.dlk"])
 
 
 def _run(request: Request, target: str, program: str, output: Path) -> None:
@@ -163,9 +161,7 @@ def _run(request: Request, target: str, program: str, output: Path) -> None:
         raise _errors.CompileError(_reason(done, request, target))
 
 
-def _reason(
-    done: subprocess.CompletedProcess[bytes], request: Request, target: str
-) -> str:
+def _reason(done: subprocess.CompletedProcess[bytes], request: Request, target: str) -> str:
     lines = done.stderr.decode("utf-8", "replace").splitlines()
     errors = [line for line in lines if "error: " in line]
     text = errors[0].split("error: ", 1)[1] if errors else (lines or ["no message"])[-1]

@@ -8,7 +8,6 @@ here needs torch. runtime/ENGINES.md has the rules of a call, with the names use
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 

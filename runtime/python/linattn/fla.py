@@ -130,8 +130,8 @@ def fused_recurrent_gated_delta_rule(
         beta: share of the value that is replaced, ``[B, T, HV]``. None: 1. With
             use_beta_sigmoid_in_kernel its logit.
         scale: factor of o. None: ``K ** -0.5``.
-        initial_state: float32 ``[N, HV, K, V]`` (``[N, HV, V, K]`` with state_v_first), N sequences;
-            not modified. None: zeros.
+        initial_state: float32 ``[N, HV, K, V]`` (``[N, HV, V, K]`` with state_v_first) for N
+            sequences; not modified. None: zeros.
         output_final_state: whether to return the final states.
         use_qk_l2norm_in_kernel: divides q and k by ``sqrt(sum of squares + 1e-6)``.
         use_gate_in_kernel: the decay is ``-exp(A_log) softplus(g + dt_bias)``.

@@ -2,8 +2,8 @@
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A :class:`Kernel` takes the tensors that its manifest names. Nothing here knows an operator: names,
-roles, data types, shapes, and what may be left out, all come from the package."""
+"""A :class:`Kernel` takes the tensors that its manifest names. Nothing here knows an operator:
+names, roles, data types, shapes, and what may be left out, all come from the package."""
 
 from __future__ import annotations
 
@@ -327,9 +327,7 @@ class Kernel:
         for written, read in self.reads.items():
             if tensors[read] is None:
                 tensors[read] = tensors[written]
-        missing = [
-            p.name for p in self.parameters if tensors[p.index] is None and not p.optional
-        ]
+        missing = [p.name for p in self.parameters if tensors[p.index] is None and not p.optional]
         if missing:
             raise _errors.InvalidType(
                 f"kernel '{self.name}': expected arguments {', '.join(missing)}, got none"

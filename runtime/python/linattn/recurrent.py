@@ -2,9 +2,9 @@
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The functional form of any operator: sequences in, outputs and final states out, nothing modified.
-One operator of torch.library, ``linattn::recurrent``, serves all specs; :mod:`linattn._forms` says
-what its first argument means."""
+"""The functional form of any operator: sequences in, outputs and final states out, nothing
+modified. One operator of torch.library, ``linattn::recurrent``, serves all specs;
+:mod:`linattn._forms` says what its first argument means."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(
     output_final_state: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Launches; see :func:`recurrent`."""
-    bound = _forms.bound_to(form, inputs, initial_state, (("cu_seqlens", row_starts),))
+    bound = _forms.bound_to(form, inputs, initial_state, (("cu_seqlens", row_starts),), True)
     value = inputs[bound.form.value]
     assert value is not None
     batch, tokens, heads, _ = value.shape
@@ -39,7 +39,7 @@ def run(
         )
     if _forms.mode.preparing:
         return value, initial_state
-    output = torch.empty_like(value)
+    output = torch.empty_like(value, memory_format=torch.contiguous_format)
     final: Tensor | None = None
     if output_final_state:
         final = torch.empty(
@@ -115,14 +115,15 @@ def _fake(
     key, value = inputs[parsed.key], inputs[parsed.value]
     assert key is not None and value is not None
     dtype = torch.float32 if initial_state is None else initial_state.dtype
+    output = torch.empty_like(value, memory_format=torch.contiguous_format)
     if not output_final_state:
-        return torch.empty_like(value), value.new_empty(0, dtype=torch.float32)
+        return output, value.new_empty(0, dtype=torch.float32)
     rows = value.shape[0] if row_starts is None else row_starts.shape[0] - 1
     matrix = [key.shape[-1], value.shape[-1]]
     if parsed.layout == "vk":
         matrix.reverse()
     shape = (rows, value.shape[2], *matrix)
-    return torch.empty_like(value), value.new_empty(shape, dtype=dtype)
+    return output, value.new_empty(shape, dtype=dtype)
 
 
 def _backward(ctx: Any, *gradients: Any) -> Any:

@@ -71,6 +71,8 @@ def _launch_step(
         bound.explain(tensors, **labels)
         raise
     except _errors.Error as error:
+        if pool_in is None:
+            labels = {**labels, "state_in": labels["state_out"]}
         raise bound.relabelled(error, **labels) from None
 
 
@@ -89,7 +91,9 @@ for _schema in (
 def _new_output(form: str, inputs: Sequence[Tensor | None]) -> Tensor:
     parsed = _forms.parse(form)
     _forms.check_inputs(parsed, inputs)
-    return torch.empty_like(inputs[parsed.value])  # type: ignore[arg-type]
+    value = inputs[parsed.value]
+    assert value is not None
+    return torch.empty_like(value, memory_format=torch.contiguous_format)
 
 
 def _step(
@@ -245,7 +249,8 @@ def step(
             scalars.append(float(value))
         elif value is not None:
             raise _errors.InvalidType(
-                f"argument '{name}': expected a torch.Tensor or a number, got {type(value).__name__}"
+                f"argument '{name}': expected a torch.Tensor or a number, "
+                f"got {type(value).__name__}"
             )
     form = (
         f"{spec}|{state_layout}|{_option_texts(options)}|{','.join(names)}|{','.join(scalar_names)}"
@@ -263,5 +268,3 @@ def step(
         accepted=num_accepted_tokens,
         scalars=scalars,
     )
-
-

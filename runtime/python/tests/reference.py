@@ -111,6 +111,8 @@ def error(actual: Array, expected: Array) -> float:
     assert actual.shape == expected.shape, (actual.shape, expected.shape)
     if not np.isfinite(actual).all():
         return float("inf")
-    return float(
-        np.sqrt(((actual - expected) ** 2).mean()) / (np.sqrt((expected**2).mean()) + 1e-8)
-    ) if actual.size else 0.0
+    return (
+        float(np.sqrt(((actual - expected) ** 2).mean()) / (np.sqrt((expected**2).mean()) + 1e-8))
+        if actual.size
+        else 0.0
+    )

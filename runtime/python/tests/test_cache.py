@@ -191,7 +191,9 @@ def test_what_the_compiler_refuses(folder, monkeypatch):
 
 def test_targets():
     known = ("cpu", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100f", "sm_103a", "sm_120f", "sm_121a")
-    chosen = {c: cache.choose_target(c, known) for c in (80, 86, 87, 89, 90, 100, 103, 110, 120, 121)}
+    chosen = {
+        c: cache.choose_target(c, known) for c in (80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
+    }
     assert chosen == {
         80: "sm_80", 86: "sm_86", 87: "sm_86", 89: "sm_89", 90: "sm_90a", 100: "sm_100f",
         103: "sm_103a", 110: "sm_89", 120: "sm_120f", 121: "sm_121a",

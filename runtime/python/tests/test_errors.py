@@ -98,6 +98,24 @@ def test_types(name):
     gdn(CASE)
 
 
+STARTS = {
+    "decreasing": ([0, 2, 1, 3], r"'cu_seqlens' .*"),
+    "not from 0": ([1, 3], r"'cu_seqlens' .*"),
+    "beyond T": ([0, 4], r"'cu_seqlens' .*"),
+    "negative": ([0, -1, 3], r"'cu_seqlens' .*"),
+    "none at all": ([], r"argument 'cu_seqlens' dimension 0: expected at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_sequence_starts(name):
+    """On the CPU what they hold is checked, since it costs little."""
+    starts, message = STARTS[name]
+    case = Case(T=3, starts=[0, 3])
+    with pytest.raises(ValueError, match=message):
+        gdn(case, cu_seqlens=torch.tensor(starts, dtype=torch.int64))
+
+
 def kda(**changes):
     arguments = dict(q=CASE.q, k=CASE.k, v=CASE.v, g=CASE.ak, beta=CASE.beta, A_log=CASE.A_log)
     return fused_recurrent_kda(**{**arguments, "use_gate_in_kernel": True, **changes})
@@ -173,7 +191,9 @@ def test_step_arguments():
     def step(**changes):
         return linattn.step("gdn", options=OPTIONS, **steps(**changes))
 
-    with pytest.raises(TypeError, match="arguments: expected tensors of 'gdn' among q, .*, got 'w'"):
+    with pytest.raises(
+        TypeError, match="arguments: expected tensors of 'gdn' among q, .*, got 'w'"
+    ):
         linattn.step("gdn", options=OPTIONS, **steps(w=CASE.a))
     slots = torch.tensor([0, 1], dtype=torch.int32)
     with pytest.raises(TypeError, match="'dst_slots' dtype: expected that of 'src_slots', i32"):
@@ -216,7 +236,9 @@ def test_kda_forward():
             inplace_final_state=False,
             ssm_state_indices=slots,
         )
-    with pytest.raises(ValueError, match="dimension 0: expected N = 2 as in 'ssm_state_indices', got 3"):
+    with pytest.raises(
+        ValueError, match="dimension 0: expected N = 2 as in 'ssm_state_indices', got 3"
+    ):
         linattn.fused_recurrent_kda_fwd(
             *arguments,
             initial_state=CASE.h0,

@@ -171,9 +171,7 @@ def test_kda_types(dtype):
 
 def test_kda_beta_per_channel():
     case = Case()
-    o, h = fused_recurrent_kda(
-        case.q, case.k, case.v, case.gk, case.betas, output_final_state=True
-    )
+    o, h = fused_recurrent_kda(case.q, case.k, case.v, case.gk, case.betas, output_final_state=True)
     decay = np.exp(array(case.gk))[..., None]
     expected_o, expected_h, _ = case.delta(decay, array(case.betas), state=None)
     close(o, expected_o)
@@ -252,7 +250,9 @@ def test_final_state_not_wanted(packed):
     assert h is None and torch.equal(o, zero)
 
 
-@pytest.mark.parametrize("sizes", [dict(B=0), dict(T=0), dict(T=0, starts=[0]), dict(T=3, starts=[0])])
+@pytest.mark.parametrize(
+    "sizes", [dict(B=0), dict(T=0), dict(T=0, starts=[0]), dict(T=3, starts=[0])]
+)
 def test_nothing_to_do(sizes):
     case = Case(**sizes)
     for initial in (case.h0, None):
@@ -278,9 +278,7 @@ def test_column_slices_are_read_where_they_lie():
     gates = torch.stack([case.g, case.beta.float()], dim=-1).movedim(-1, 0)  # two views of one
     assert not q.is_contiguous() and v.data_ptr() != wide.data_ptr() and gates.shape[1:3] == (B, T)
     sliced = fused_recurrent_gated_delta_rule(q, k, v, gates[0], beta=gates[1])
-    whole = fused_recurrent_gated_delta_rule(
-        case.q, case.k, case.v, case.g, beta=case.beta.float()
-    )
+    whole = fused_recurrent_gated_delta_rule(case.q, case.k, case.v, case.g, beta=case.beta.float())
     assert torch.equal(sliced[0], whole[0])
 
 

@@ -76,7 +76,7 @@ def test_choice_among_kernels(two_layouts):
     with pytest.raises(ValueError, match="conditions: expected names among"):
         package.kernel(layout="kv")
     with pytest.raises(AttributeError, match="no kernels of the kind 'prefill'"):
-        package.prefill  # noqa: B018
+        package.prefill
 
 
 def test_damaged_packages(two_layouts, tmp_path):
@@ -142,7 +142,7 @@ def test_registered_packages(alone, two_layouts, monkeypatch):
 def test_own_specs(tmp_path):
     """A new operator is a file: nothing of it is known here."""
     path = tmp_path / "mine.mlir"
-    text = open(_specs.find("rwkv6").path).read().replace("@rwkv6", "@mine")
+    text = _specs.find("rwkv6").text.replace("@rwkv6", "@mine")
     path.write_text(text.replace("params(%u", "params(%w2").replace("mulf %u,", "mulf %w2,"))
     kernel = linattn.kernel(path, key_dim=16, value_dim=16, io_type="f32")
     assert kernel.name == "mine.decode.16x16.kv.f32.f32" and "w2" in kernel.by_name
@@ -181,5 +181,7 @@ def test_the_full_spec_agrees_with_its_reference(tmp_path):
     settings = ["gate=precomputed", "key_gate=true", "value_gate=true", "beta=logits"]
     options = [word for setting in settings for word in ("--set", setting)]
     path = build(tmp_path / "x.dlk", "--dims=32x48", *options, spec="gated_delta_rule")
-    done = subprocess.run([program, "verify", str(path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [program, "verify", str(path)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

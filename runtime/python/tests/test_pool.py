@@ -220,7 +220,7 @@ def test_every_operator():
         S=pools[0],
     )
     linattn.step("rwkv6", r=case.r, k=case.keys, v=case.v, w=case.gk, u=case.u, S=pools[1])
-    o, h = linattn.fused_recurrent_rwkv6(
+    _, h = linattn.fused_recurrent_rwkv6(
         case.r, case.keys, case.v, case.gk, case.u, None, case.h0, True
     )
     assert torch.equal(pools[1], h) and not torch.equal(pools[0], case.h0)

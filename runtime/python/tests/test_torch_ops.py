@@ -112,7 +112,7 @@ def test_compiled_functions(backend, function):
     compiled = torch.compile(call, fullgraph=True, backend=backend)(*arguments)
     eager = call(*arguments)
     for ours, theirs in zip(compiled, eager):
-        assert theirs is None and ours is None or torch.equal(ours, theirs)
+        assert (theirs is None and ours is None) or torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
