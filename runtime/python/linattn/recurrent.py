@@ -27,7 +27,9 @@ def run(
     output_final_state: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Launches; see :func:`recurrent`."""
-    bound = _forms.bound_to(form, inputs, initial_state, (("cu_seqlens", row_starts),), True)
+    bound = _forms.bound_to(
+        form, inputs, initial_state, (("cu_seqlens", row_starts),), row_starts is not None
+    )
     value = inputs[bound.form.value]
     assert value is not None
     batch, tokens, heads, _ = value.shape

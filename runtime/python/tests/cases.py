@@ -4,6 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,17 @@ import reference
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+# Where the tests run: "cpu", or "cuda" for a machine that has one.
+DEVICE = os.environ.get("LINATTN_TEST_DEVICE", "cpu")
+if DEVICE != "cpu":
+    torch.set_default_device(DEVICE)
+
 LIMITS = {torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 5e-3}
 
 
 def array(tensor: Any) -> np.ndarray:
     """What a tensor holds, in double precision."""
-    return tensor.detach().double().numpy()
+    return tensor.detach().cpu().double().numpy()
 
 
 def close(actual: Any, expected: np.ndarray, limit: float | None = None) -> None:
@@ -41,10 +47,10 @@ class Case:
         starts: list[int] | None = None,
         seed: int = 0,
     ) -> None:
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator("cpu").manual_seed(seed)
 
         def normal(*shape: int, as_: Any = torch.float32) -> Any:
-            return torch.randn(*shape, generator=generator).to(as_)
+            return torch.randn(*shape, generator=generator, device="cpu").to(as_).to(DEVICE)
 
         if starts is not None:
             B = 1

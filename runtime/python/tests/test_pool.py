@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import Case, array, close, torch
+from cases import DEVICE, Case, array, close, torch
 
 import linattn
 
@@ -18,8 +18,8 @@ def tensors(case: Case) -> dict:
 
 
 def pool_of(slots: int, HV: int = 4, K: int = 32, V: int = 48, dtype=torch.float32, seed=5):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(slots, HV, K, V, generator=generator).to(dtype)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.randn(slots, HV, K, V, generator=generator, device="cpu").to(dtype).to(DEVICE)
 
 
 def expected(case: Case, states) -> tuple:
@@ -45,6 +45,7 @@ def step(request):
             state_type=states[pool.dtype],
             index_type=name,
             options=OPTIONS,
+            device=DEVICE,
         )
         if request.param == "kernel":
             return kernel(**arguments)
@@ -194,13 +195,13 @@ def test_checked_mode(monkeypatch):
     case = Case(B=2)
     twice = torch.tensor([2, 2], dtype=torch.int32)
     monkeypatch.setenv("LINATTN_CHECKED", "1")
-    kernel = linattn.kernel("gdn", key_dim=32, value_dim=48, options=OPTIONS)
+    kernel = linattn.kernel("gdn", key_dim=32, value_dim=48, options=OPTIONS, device=DEVICE)
     pool = pool_of(4)
     kept = pool.clone()
     with pytest.raises(ValueError, match="'dst_slots' row 1: expected a slot of its own, got 2"):
         kernel(**tensors(case), S=pool, src_slots=twice, dst_slots=twice)
     assert torch.equal(pool, kept)
-    plan = kernel.prepare("cpu", checked=False)
+    plan = kernel.prepare(DEVICE, checked=False)
     plan(**tensors(case), S=pool)
 
 

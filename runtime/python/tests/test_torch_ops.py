@@ -8,7 +8,7 @@ import shutil
 import threading
 
 import pytest
-from cases import Case, torch
+from cases import DEVICE, Case, torch
 
 import linattn
 from linattn import fused_recurrent_gated_delta_rule, fused_recurrent_kda, fused_recurrent_rwkv6
@@ -16,7 +16,7 @@ from linattn import fused_recurrent_gated_delta_rule, fused_recurrent_kda, fused
 OPTIONS = {"gate": "precomputed", "beta": "value", "normalize": False}
 FORM = "gdn|kv|gate=precomputed,beta=value,normalize=false|q,k,v,g=0,beta|scale"
 BACKENDS = ["eager", "aot_eager"]
-if shutil.which("c++") or shutil.which("g++"):
+if DEVICE != "cpu" or shutil.which("c++") or shutil.which("g++"):
     BACKENDS.append("inductor")
 
 
@@ -27,7 +27,7 @@ def fresh_dynamo():
 
 
 def kernel():
-    return linattn.kernel("gdn", key_dim=32, value_dim=48, options=OPTIONS)
+    return linattn.kernel("gdn", key_dim=32, value_dim=48, options=OPTIONS, device=DEVICE)
 
 
 @pytest.mark.parametrize("initial", [False, True])
@@ -209,7 +209,7 @@ def test_prepare_launches_nothing():
     )
     linattn.prepare(fused_recurrent_rwkv6, case.r, case.keys, case.v, case.gk, case.u)
     assert torch.equal(pool, case.h0)
-    linattn.prepare(kernel(), "cpu")
+    linattn.prepare(kernel(), DEVICE)
 
 
 def test_capture_needs_preparation(monkeypatch):
