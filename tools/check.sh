@@ -11,9 +11,8 @@
 # Needs no GPU: the cpu target runs the kernels. Kernels are also assembled where
 # ptxas is on PATH. clang-tidy looks at changed files only, and only if they are
 # few; 'bash tools/lint.sh --tidy --all' looks at all of them. The runtime's tests
-# also run under ASan and UBSan, and both fuzzers for 10 s (tools/fuzz.sh). Python
-# comes with packages from PyPI (tools/python.sh); what needs torch is tested where
-# torch is there.
+# also run under ASan and UBSan, and both fuzzers for 10 s (tools/fuzz.sh). The
+# Python package is tested with packages from PyPI, torch among them (tools/python.sh).
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -70,7 +69,7 @@ step "Tests"
 
 if [[ $preset == default ]]; then
   step "Python"
-  options=()
+  options=(--torch)
   ((lint)) || options+=(--no-lint)
   bash "$root/tools/python.sh" "${options[@]}" || failed+=(python)
 

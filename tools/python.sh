@@ -3,8 +3,8 @@
 #
 #   bash tools/python.sh            everything; the tests that need torch only
 #                                   where it can be imported
-#   bash tools/python.sh --torch    install torch from PyPI too: CUDA libraries
-#                                   and all, gigabytes
+#   bash tools/python.sh --torch    install torch from PyPI too, if that works: with
+#                                   its CUDA libraries 5.5 GB and a minute or two
 #   bash tools/python.sh --no-lint  no ruff, no mypy
 #   bash tools/python.sh ARG...     other arguments go to pytest
 #
@@ -47,19 +47,23 @@ if [[ ! -x $python ]]; then
     die "expected the module venv; run 'bash tools/setup.sh'"
 fi
 
+pip_install() { "$python" -m pip install -q --disable-pip-version-check "$@"; }
+has() { "$python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)"; }
+
 # need MODULE[:REQUIREMENT]...: installs what cannot be imported.
 need() {
   local entry missing=()
   for entry in "$@"; do
-    "$python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('${entry%%:*}') is None)" ||
-      missing+=("${entry##*:}")
+    has "${entry%%:*}" || missing+=("${entry##*:}")
   done
-  ((${#missing[@]} == 0)) || "$python" -m pip install -q --disable-pip-version-check "${missing[@]}" ||
-    die "pip could not install: ${missing[*]}"
+  ((${#missing[@]} == 0)) || pip_install "${missing[@]}" || die "pip could not install: ${missing[*]}"
 }
 
 need pytest numpy scikit_build_core:scikit-build-core
-if ((torch)); then need torch; fi
+if ((torch)) && ! has torch; then
+  echo "python: installing torch"
+  pip_install --no-compile --no-cache-dir torch || echo "python: torch could not be installed"
+fi
 
 if ((lint)); then
   need ruff mypy
@@ -68,8 +72,9 @@ if ((lint)); then
     die "ruff or mypy complain; 'ruff format' and 'ruff check --fix' in runtime/python repair much"
 fi
 
-"$python" -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps \
-  --force-reinstall "$package" || die "'pip install ./runtime/python' failed"
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+pip_install --no-build-isolation --no-deps --force-reinstall "$package" ||
+  die "'pip install ./runtime/python' failed"
 if ! "$python" -c 'import torch' 2>/dev/null; then
   echo "python: no torch here: the tests that need it are SKIPPED ('--torch' installs it)"
 fi

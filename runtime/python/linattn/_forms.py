@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from . import _cuda, _errors, _specs, _tensors, _torch_ops, packages
 from .kernels import Kernel, Plan, refuse_capture
-
-Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ import warnings
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from . import _errors
 from .recurrent import recurrent
 from .steps import LABELS, step_form
-
-Tensor = torch.Tensor
 
 # Arguments of fla's other modes that callers pass along, which change nothing here.
 _IGNORED = ("safe_gate", "chunk_size", "cu_seqlens_cpu", "disable_recompute")

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from . import _errors, _forms, _launch, _torch_ops
-
-Tensor = torch.Tensor
 
 
 def run(

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from . import _errors, _forms, _launch, _specs, _torch_ops
 from .engine import Options
 
-Tensor = torch.Tensor
 LABELS = {
     "output": "o",
     "state_in": "S_in",
