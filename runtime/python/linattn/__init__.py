@@ -8,7 +8,7 @@
   library's functions (:mod:`linattn.fla`); they need torch.
 * ``load("x.dlk").decode(q=..., S=pool, ...)``: any kernel of any operator, with torch tensors,
   numpy arrays or whatever has ``__dlpack__`` (:mod:`linattn.kernels`); torch is not needed.
-* ``kernel("gdn", ...)``: the same from a spec, compiled if need be.
+* ``kernel("gdn", ...)``, ``compile("gdn", ...)``: the same from a spec, by dl-compile and a cache.
 * ``step("gdn", S=pool, q=q, ...)``: one step on a pool of states, the kernel chosen by the tensors;
   it needs torch.
 * ``prepare``: loads what a call will need, before a CUDA graph is captured.
@@ -34,7 +34,7 @@ from ._errors import (
     OutOfMemory,
     Unsupported,
 )
-from .engine import kernel, prepare
+from .engine import compile, kernel, prepare
 from .kernels import Kernel, Plan
 from .packages import Package, add_packages, load
 
@@ -78,6 +78,7 @@ __all__ = [
     "Plan",
     "Unsupported",
     "add_packages",
+    "compile",
     "fused_recurrent_gated_delta_rule",
     "fused_recurrent_gdn",
     "fused_recurrent_kda",

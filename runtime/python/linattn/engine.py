@@ -8,17 +8,67 @@ here needs torch. runtime/ENGINES.md has the rules of a call, with the names use
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import _specs, packages
+from . import _specs, cache, packages
 from .kernels import DeviceLike, Kernel
 
 Options = Mapping[str, _specs.Option]
 
 
+def compile(
+    spec: str | os.PathLike[str],
+    *,
+    target: str = "cpu",
+    key_dim: int,
+    value_dim: int,
+    state_layout: str = "kv",
+    state_type: str = "f32",
+    io_type: str = "bf16",
+    index_type: str = "i32",
+    options: Options | None = None,
+    types: Mapping[str, str] | None = None,
+    kind: str = "decode",
+) -> packages.Package:
+    """Compiles a kernel with dl-compile, for a device that need not be here, or takes the package
+    from the cache, where its ``path`` is an ordinary file.
+
+    Args:
+        spec: the name of a shipped spec ("gdn", "kda", "rwkv6", "gated_delta_rule"), or the path of
+            an ``.mlir`` file.
+        target: as dl-compile --list-targets has them: "cpu", "sm_90a".
+        key_dim, value_dim: K and V, multiples of 4 from 16 to 256.
+        state_layout: "kv" or "vk", the last axis contiguous.
+        state_type: data type of the states: "f32", "bf16", "f16".
+        io_type: of inputs and outputs that neither the spec nor ``types`` pins.
+        index_type: of slot numbers, sequence starts and acceptance: "i32" or "i64".
+        options: the spec's options, such as ``{"gate": "bounded", "lower_bound": -5}``.
+        types: data types of single inputs, outputs or parameters.
+        kind: "decode": the recurrent kernel.
+
+    Raises:
+        NotFound: there is no dl-compile; says the command to run where there is one.
+        CompileError: dl-compile refuses it, and says why.
+    """
+    request = packages.Request(
+        _specs.find(spec),
+        key_dim,
+        value_dim,
+        state_layout,
+        state_type,
+        io_type,
+        index_type,
+        kind,
+        tuple((options or {}).items()),
+        tuple((types or {}).items()),
+    )
+    return cache.compiled(request.resolved(), target)
+
+
 def kernel(
-    spec: str | _specs.Spec,
+    spec: str | os.PathLike[str],
     *,
     key_dim: int,
     value_dim: int,
@@ -31,36 +81,24 @@ def kernel(
     kind: str = "decode",
     device: DeviceLike = "cpu",
 ) -> Kernel:
-    """The kernel of a spec, from a registered package or compiled for the device.
+    """The kernel of a spec for a device, from a registered package or compiled.
 
     Args:
-        spec: the name of a shipped spec ("gdn", "kda", "rwkv6", "gated_delta_rule"), or the path of
-            an ``.mlir`` file.
-        key_dim, value_dim: K and V, multiples of 4 from 16 to 256.
-        state_layout: "kv" or "vk", the last axis contiguous.
-        state_type: data type of the states: "f32", "bf16", "f16".
-        io_type: of inputs and outputs that neither the spec nor ``types`` pins.
-        index_type: of slot numbers, sequence starts and acceptance: "i32" or "i64".
-        options: the spec's options, such as ``{"gate": "bounded", "lower_bound": -5}``.
-        types: data types of single inputs, outputs or parameters.
-        kind: "decode": the recurrent kernel.
-        device: where it shall run.
+        device: where it shall run: "cpu", "cuda:1", a torch.device, a CUDA ordinal.
 
-    Raises:
-        NotFound: no package has it, and there is no dl-compile; says the command that builds it.
-        CompileError: dl-compile refuses it, and says why.
+    The other arguments, and errors, are those of :func:`compile`.
     """
     request = packages.Request(
-        spec=_specs.find(spec),
-        key_dim=key_dim,
-        value_dim=value_dim,
-        state_layout=state_layout,
-        state_type=state_type,
-        io_type=io_type,
-        index_type=index_type,
-        kind=kind,
-        options=tuple((options or {}).items()),
-        types=tuple((types or {}).items()),
+        _specs.find(spec),
+        key_dim,
+        value_dim,
+        state_layout,
+        state_type,
+        io_type,
+        index_type,
+        kind,
+        tuple((options or {}).items()),
+        tuple((types or {}).items()),
     )
     return packages.find_kernel(request, device)
 

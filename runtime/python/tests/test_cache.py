@@ -162,6 +162,17 @@ def test_read_only_folder(folder, compilations, monkeypatch):
     folder.chmod(0o755)
 
 
+def test_compile_for_another_device(folder, compilations):
+    package = linattn.compile("rwkv6", target="sm_90a", key_dim=32, value_dim=16)
+    assert package.path == str(entries(folder)[0]) and package.kernels[0].targets == ("sm_90a",)
+    assert linattn.compile("rwkv6", target="sm_90a", key_dim=32, value_dim=16) is package
+    with pytest.raises(linattn.CompileError, match="--target: expected a target among .*sm_1"):
+        linattn.compile("rwkv6", target="sm_1", key_dim=32, value_dim=16)
+    assert len(compilations) == 2 and len(entries(folder)) == 1
+    with pytest.raises(linattn.NotFound):
+        package.kernels[0].prepare("cpu")
+
+
 def test_off(monkeypatch, compilations, tmp_path):
     monkeypatch.setenv("LINATTN_CACHE", "off")
     monkeypatch.setattr(cache, "_memory", {})
