@@ -118,10 +118,13 @@ def prepare(function: Any, *arguments: Any, **named: Any) -> None:
     if isinstance(function, Kernel):
         function.prepare(*arguments, **named)
         return
+    import torch
+
     from . import _forms
 
     _forms.mode.preparing = True
     try:
-        function(*arguments, **named)
+        with torch.no_grad():
+            function(*arguments, **named)
     finally:
         _forms.mode.preparing = False

@@ -67,8 +67,13 @@ def _state_layout(state_v_first: bool, extra: dict[str, Any]) -> str:
     return "vk" if state_v_first else "kv"
 
 
+def _rank(tensor: Any) -> int:
+    """The number of dimensions; 0 for what is no tensor, which is refused later, by name."""
+    return tensor.ndim if isinstance(tensor, Tensor) else 0
+
+
 def _check_initial_state(initial_state: Tensor | None) -> None:
-    if initial_state is not None and initial_state.dtype is not torch.float32:
+    if isinstance(initial_state, Tensor) and initial_state.dtype is not torch.float32:
         raise _errors.InvalidType(
             f"argument 'initial_state' dtype: expected torch.float32, got {initial_state.dtype} "
             "(give initial_state.float(): nothing is copied silently)"
@@ -76,7 +81,7 @@ def _check_initial_state(initial_state: Tensor | None) -> None:
 
 
 def _check_batch(name: str, tensor: Tensor, cu_seqlens: Tensor | None) -> None:
-    if cu_seqlens is not None and tensor.shape[0] != 1:
+    if cu_seqlens is not None and _rank(tensor) and tensor.shape[0] != 1:
         raise _errors.InvalidArgument(
             f"argument '{name}' dimension 0: expected B = 1 with cu_seqlens, got {tensor.shape[0]}"
         )
@@ -163,7 +168,7 @@ def fused_recurrent_gated_delta_rule(
         gate, names, gates = "softplus", "a:g,A_log,dt_bias=0", [g, A_log, dt_bias]
     else:
         gate, names, gates = "precomputed", "g=0", [g]
-    spec, wide_beta = "gdn", beta is not None and beta.ndim == 4
+    spec, wide_beta = "gdn", _rank(beta) == 4
     if gv is not None or wide_beta or (gk is not None and (g is not None or use_gate_in_kernel)):
         spec = "gated_delta_rule"  # the spec with all of it
         options += f",key_gate={_flag(gk is not None)},value_gate={_flag(gv is not None)}"
@@ -199,7 +204,7 @@ def _kda_gate(
     """Options, names and tensors of KDA's gate."""
     if not in_kernel:
         return "gate=precomputed", "g", [g]
-    if dt_bias is not None and dt_bias.ndim == 1:
+    if dt_bias is not None and (_rank(dt_bias), _rank(v), _rank(k)) == (1, 4, 4):
         heads, channels = v.shape[2], k.shape[3]
         if dt_bias.shape[0] != heads * channels:
             raise _errors.InvalidArgument(
@@ -237,7 +242,7 @@ def _kda_form(
     options, beta_input = _beta(sigmoid, negative, "")
     options += f",normalize={_flag(normalize)}"
     spec = "kda"
-    if beta is not None and beta.ndim == 4:
+    if _rank(beta) == 4:
         if gate_in_kernel:
             raise _errors.InvalidArgument(
                 "argument 'beta' rank: expected 3 ([B, T, HV]) with use_gate_in_kernel, got 4"

@@ -223,11 +223,12 @@ class _Registry:
         with self.lock:
             given = os.environ.get("LINATTN_PACKAGES", "")
             if given != self.environment:
-                self.environment = given
                 for entry in filter(None, given.split(os.pathsep)):
                     self.add(Path(entry))
-            opened, self.pending = self.pending, []
-            self.packages += [Package(path) for path in opened]
+                self.environment = given
+            while self.pending:  # one that cannot be opened stays, and is an error each time
+                self.packages.append(Package(self.pending[0]))
+                self.pending.pop(0)
             return iter(list(self.packages))
 
 

@@ -32,7 +32,7 @@ def every_other(tensor):
 
 CASE = Case()
 VALUES = {  # ValueError: what is passed instead, and what the message says
-    "rank": (dict(q=CASE.q[0]), r"argument 'q' rank: expected 4 .*, got 3"),
+    "rank": (dict(q=CASE.q[0]), r"argument 'q' rank: expected 4.*, got 3"),
     "heads": (dict(g=CASE.g[..., :3]), r"argument 'g' dimension 2: expected HV = 4 .*, got 3"),
     "tokens": (dict(k=CASE.k[:, :2]), r"argument 'k' dimension 1: expected T = 3 as in 'q', got 2"),
     "batch": (dict(v=CASE.v[:1]), r"dimension 0: expected B = 2 as in 'q', got 1"),
@@ -75,6 +75,15 @@ TYPES = {  # TypeError
     ),
     "no tensor": (dict(k=None), r"argument 'k': expected a torch.Tensor, got NoneType"),
     "a list": (dict(v=[1.0]), r"argument 'v': expected a torch.Tensor, got list"),
+    "a list as beta": (dict(beta=[1.0]), r"argument 'beta': expected a torch.Tensor, got list"),
+    "initial list": (
+        dict(initial_state=[0.0]),
+        r"argument 'initial_state': expected a torch.Tensor or None, got list",
+    ),
+    "start list": (
+        dict(q=CASE.q[:1], cu_seqlens=[0, 3]),
+        r"argument 'cu_seqlens': expected a torch.Tensor or None, got list",
+    ),
     "A_log": (dict(use_gate_in_kernel=True), r"argument 'A_log': expected .*, got NoneType"),
     "name": (dict(gama=1), "unexpected keyword argument 'gama'"),
 }

@@ -139,6 +139,14 @@ def test_registered_packages(alone, two_layouts, monkeypatch):
         linattn.add_packages(two_layouts.with_name("none.dlk"))
 
 
+def test_registered_package_that_is_damaged(alone, tmp_path):
+    (tmp_path / "bad.dlk").write_bytes(b"noise" * 100)
+    linattn.add_packages(tmp_path)
+    for _ in range(2):
+        with pytest.raises(linattn.BadPackage):
+            linattn.kernel("gdn", key_dim=32, value_dim=48)
+
+
 def test_own_specs(tmp_path):
     """A new operator is a file: nothing of it is known here."""
     path = tmp_path / "mine.mlir"

@@ -4,13 +4,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import tempfile
 import threading
 
 import pytest
 from cases import DEVICE, Case, torch
 
 import linattn
+import linattn._specs
+import linattn.cache
 from linattn import fused_recurrent_gated_delta_rule, fused_recurrent_kda, fused_recurrent_rwkv6
 
 OPTIONS = {"gate": "precomputed", "beta": "value", "normalize": False}
@@ -141,6 +146,34 @@ def test_compiled_steps(backend, way):
     assert not torch.equal(pools[0], torch.ones(5, 4, 32, 48))
 
 
+def test_compiled_choice_among_kernels():
+    options = ["gate=precomputed", "beta=value", "normalize=false"]
+    words = [word for option in options for word in ("--set", option)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "gdn.dlk")
+        arguments = ["--dims=32x48,32x64", f"--target={linattn.cache.target_of(where())}", *words]
+        source = linattn._specs.find("gdn").path
+        program = linattn.cache.compiler()
+        subprocess.run([program, source, *arguments, "-o", path], check=True, capture_output=True)
+        decode = linattn.load(path).decode
+    case = Case()
+    beta = case.beta
+
+    def call(q, pool):
+        return decode(q=q + 0, k=case.k, v=case.v, g=case.g, beta=beta, S=pool)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    pools = [case.h0.clone() for _ in range(2)]
+    assert torch.equal(compiled(case.q, pools[0]), call(case.q, pools[1]))
+    assert torch.equal(*pools)
+
+
+def where():
+    from linattn import kernels
+
+    return kernels.parse_device(DEVICE)
+
+
 def test_dynamic_batch():
     def call(q, k, v, g, beta):
         return fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, output_final_state=True)
@@ -207,7 +240,8 @@ def test_prepare_launches_nothing():
         case.beta,
         initial_state=pool,
     )
-    linattn.prepare(fused_recurrent_rwkv6, case.r, case.keys, case.v, case.gk, case.u)
+    u = torch.nn.Parameter(case.u)  # parameters require gradients, usually
+    linattn.prepare(fused_recurrent_rwkv6, case.r, case.keys, case.v, case.gk, u)
     assert torch.equal(pool, case.h0)
     linattn.prepare(kernel(), DEVICE)
 
