@@ -19,6 +19,7 @@ from typing import Any
 from . import _errors
 
 CPU, CUDA = 1, 2  # DLPack's kDLCPU and kDLCUDA
+UNSUPPORTED = 5  # DLK_UNSUPPORTED
 PLAN_CHECKED, PLAN_NO_PTX, PLAN_PDL = 1, 2, 4
 
 # Types of the manifest and their DLPack codes: dl/abi.h.
@@ -95,11 +96,6 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         c_int32,
         [c_void_p, Device, POINTER(Size), c_int32, POINTER(c_char), ctypes.c_size_t],
     ),
-    "dlk_workspace_bytes": (
-        c_int32,
-        [c_void_p, POINTER(Size), c_int32, POINTER(ctypes.c_uint64)],
-    ),
-    "dlk_arg_shape": (c_int32, [c_void_p, c_int32, POINTER(Size), c_int32, POINTER(c_int64)]),
     "dlk_prepare": (c_int32, [c_void_p, Device, c_uint32, POINTER(c_void_p)]),
     "dlk_plan_release": (None, [c_void_p]),
     "dlk_launch": (c_int32, [c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p]),

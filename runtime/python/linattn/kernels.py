@@ -220,6 +220,28 @@ class Kernel:
             return False
         return True
 
+    def supported(self, device: DeviceLike = "cpu", **sizes: int) -> str | None:
+        """Why the kernel does not run on a device with run-time sizes (``B``, ``T``, ``HQ``,
+        ``HV``, ``N``, ``pool_in``, ``pool_out``, ...; none: the device alone). None if it does.
+
+        Raises:
+            NotFound: the package has no code for the device.
+            InvalidArgument: a size is unknown, missing or too small.
+        """
+        where = parse_device(device)
+        found = self.package.find(where, self.name)
+        array = (_library.Size * max(len(sizes), 1))()
+        for entry, (symbol, value) in zip(array, sizes.items()):
+            entry.symbol, entry.value = symbol.encode(), value
+        reason = ctypes.create_string_buffer(512)
+        status = _library.library().dlk_supported(
+            found, where, array, len(sizes), reason, len(reason)
+        )
+        text = reason.value.decode("utf-8", "replace")
+        if status and status != _library.UNSUPPORTED:
+            raise _library.failure(status, text)
+        return text if status else None
+
     @property
     def op(self) -> Any:
         """The torch.library operator of this kernel (``torch.ops.linattn....``): it mutates outputs

@@ -53,6 +53,17 @@ def test_what_a_package_says(two_layouts):
     assert [linattn.load(two_layouts.read_bytes()).operator] == ["gdn"]
 
 
+def test_what_a_kernel_supports(two_layouts):
+    kernel = linattn.load(two_layouts).kernels[0]
+    sizes = dict(B=2, T=1, HQ=2, HV=4, N=2, pool_in=8, pool_out=8)
+    assert kernel.supported() is None and kernel.supported("cpu", **sizes) is None
+    assert "HV must be a multiple of HQ" in kernel.supported("cpu", **{**sizes, "HV": 5})
+    with pytest.raises(ValueError, match="size 'X'"):
+        kernel.supported("cpu", **sizes, X=1)
+    with pytest.raises(linattn.Error):
+        kernel.supported("cuda:0")  # the package has the cpu target alone
+
+
 def test_choice_among_kernels(two_layouts):
     package = linattn.load(two_layouts)
     random = np.random.default_rng(0)
