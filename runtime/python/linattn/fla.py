@@ -146,7 +146,8 @@ def fused_recurrent_gated_delta_rule(
         state_v_first: states are ``[V, K]`` matrices instead of ``[K, V]``.
         cu_seqlens: ``[N + 1]``, int64 or int32: sequence n has the tokens from cu_seqlens[n] to
             cu_seqlens[n + 1] of a batch of one. The caller's promise: begins with 0, never
-            decreases, ends at most at T. Tokens behind the last sequence have undefined outputs.
+            decreases, ends at most at T (on the CPU this is checked). Tokens behind the last
+            sequence have undefined outputs.
 
     Activations and parameters are float32, float16 or bfloat16, each on its own; K and V are
     multiples of 4 from 16 to 256.

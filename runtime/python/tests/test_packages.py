@@ -18,7 +18,8 @@ from linattn import _specs, cache, packages
 def build(path, *arguments, spec="gdn"):
     program = cache.compiler()
     source = _specs.find(spec).path
-    command = [program, source, "--target=cpu", "-o", str(path), *arguments]
+    target = [] if any(word.startswith("--target") for word in arguments) else ["--target=cpu"]
+    command = [program, source, *target, "-o", str(path), *arguments]
     subprocess.run(command, check=True, capture_output=True)
     return path
 
@@ -62,6 +63,14 @@ def test_what_a_kernel_supports(two_layouts):
         kernel.supported("cpu", **sizes, X=1)
     with pytest.raises(linattn.Error):
         kernel.supported("cuda:0")  # the package has the cpu target alone
+
+
+def test_variants_are_part_of_their_kernel(tmp_path):
+    path = build(tmp_path / "x.dlk", "--target=sm_90a", "--dims=128x128", "--state-layout=kv,vk")
+    package = linattn.load(path)
+    entries = package.manifest["kernels"]
+    assert len(entries) > 2 and any("variant_of" in entry for entry in entries)
+    assert sorted(k.state_layout for k in package.kernels) == ["kv", "vk"]
 
 
 def test_choice_among_kernels(two_layouts):
