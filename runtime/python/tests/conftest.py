@@ -25,9 +25,9 @@ def _default(variable: str, path: Path) -> None:
         os.environ[variable] = str(path)
 
 
-_default("LINATTN_LIBRARY", _BUILD / "runtime" / "libdlk.so")
 _default("LINATTN_DL_COMPILE", _BUILD / "bin" / "dl-compile")
-if "LINATTN_INSTALLED" not in os.environ:  # else: test the installed package
+if "LINATTN_INSTALLED" not in os.environ:  # else: test the installed package with its library
+    _default("LINATTN_LIBRARY", _BUILD / "runtime" / "libdlk.so")
     sys.path.insert(0, str(_PYTHON))
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(_PYTHON), os.environ.get("PYTHONPATH", "")])
