@@ -1,0 +1,77 @@
+# A plain recurrence in torch: slow, and there wherever torch is.
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from ..cases import LOWER_BOUND, Case
+from ..inputs import Inputs, Workload
+from . import Call, Peer
+
+
+def _norm(x: torch.Tensor) -> torch.Tensor:
+    x = x.float()
+    return x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
+
+
+def recurrence(case: Case, inputs: Inputs, state: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Outputs and new states in fp32; `state` has the layout of the case."""
+    group = case.HV // case.HQ
+    S = state if case.layout == "kv" else state.transpose(2, 3)
+    gate = inputs.gate.float()
+    if inputs.A_log is not None and inputs.dt_bias is not None:
+        gate = gate + inputs.dt_bias.view(gate.shape[2:])
+        rate = inputs.A_log.exp().view(-1, *[1] * (gate.dim() - 3))
+        bounded = case.gate == "bounded"
+        gate = LOWER_BOUND * torch.sigmoid(rate * gate) if bounded else -rate * F.softplus(gate)
+    decay = gate.exp()
+    decay = decay[..., None, None] if decay.dim() == 3 else decay[..., None]
+    norm = _norm if case.op != "rwkv6" else torch.Tensor.float
+    q = norm(inputs.q).repeat_interleave(group, 2)
+    k = norm(inputs.k).repeat_interleave(group, 2)
+    v = inputs.v.float()
+    outputs = []
+    for t in range(case.T):
+        key = k[:, t, :, :, None]
+        if inputs.u is not None:
+            now = (q[:, t] * inputs.u * k[:, t]).sum(-1, keepdim=True) * v[:, t]
+            outputs.append((S * q[:, t, :, :, None]).sum(2) + now)
+            S = S * decay[:, t] + key * v[:, t, :, None, :]
+        else:
+            assert inputs.b is not None
+            S = S * decay[:, t]
+            u = torch.sigmoid(inputs.b[:, t].float())[..., None] * (v[:, t] - (S * key).sum(2))
+            S = S + key * u[:, :, None, :]
+            outputs.append((S * q[:, t, :, :, None]).sum(2))
+    o = (inputs.scale * torch.stack(outputs, 1)).to(inputs.v.dtype)
+    return o, S if case.layout == "kv" else S.transpose(2, 3).contiguous()
+
+
+class Library(Peer):
+    name = "naive"
+
+    def version(self) -> str:
+        return f"torch {torch.__version__}"
+
+    def why_not(self, case: Case) -> str | None:
+        if case.is_packed:
+            return "no packed rows"
+        return "no snapshots" if case.form == "snapshots" else None
+
+    def prepare(self, work: Workload) -> list[Call]:
+        case = work.case
+
+        def functional(i: int):
+            return recurrence(case, work.sets[i], work.sets[i].state)
+
+        def pool(i: int):
+            assert work.pool is not None and work.slots is not None
+            slots = work.slots[i].long()
+            o, state = recurrence(case, work.sets[i], work.pool[slots])
+            work.pool.index_copy_(0, slots, state)
+            return o, None
+
+        return [Call(functional if case.form == "functional" else pool)]

@@ -1,0 +1,288 @@
+# Tables in Markdown, made from the JSON of runs alone.
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .goals import Goals
+from .record import STATUSES, load
+
+Document = dict[str, Any]
+Entry = dict[str, Any]  # of a case
+RowEntry = dict[str, Any]
+
+ABOUT = """\
+# Results
+
+Made by `tools/bench`, not by hand, from JSON that it wrote on the device; tools/bench/README.md
+says how. All libraries of a section ran in one process on the same inputs: bf16 activations, fp32
+states, raw gates and beta logits, queries and keys not normalised. Medians, in milliseconds per
+call, of CUDA-graph replays that rotate over buffers which together exceed twice the L2 cache.
+*Floor*: the fewest bytes at the rate of an in-place scale of as many bytes as the states hold (of
+1 GiB for prefill), or, if larger, the arithmetic of the chunk form (chunks of 64) at the rate of a
+large bf16 matrix product, both measured in the same run. *x* is a time over ours: above 1 ours is
+faster. *Host*: what issuing a call without a graph costs the host, in microseconds. Every number
+was checked against a token-by-token recurrence in fp64 before it was taken; in (brackets): the
+error exceeds the limit, so the time counts for nothing. *[kernels]*: without the work that the
+library leaves to its caller; *[with torch]*: with it.
+"""
+
+
+def markdown_table(heading: list[str], rows: Iterable[list[str]], left: int = 1) -> str:
+    """A table whose first `left` columns are aligned to the left."""
+    rows = list(rows)
+    widths = [max(len(r[i]) for r in [heading, *rows]) for i in range(len(heading))]
+
+    def line(cells: list[str]) -> str:
+        padded = [
+            cell.ljust(w) if i < left else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "| " + " | ".join(padded) + " |"
+
+    rule = [
+        ":" + "-" * max(w - 1, 1) if i < left else "-" * max(w - 1, 1) + ":"
+        for i, w in enumerate(widths)
+    ]
+    return "\n".join([line(heading), "| " + " | ".join(rule) + " |", *map(line, rows)]) + "\n"
+
+
+def time_of(row: RowEntry, gates: str) -> float | None:
+    """Milliseconds, or None if the row has none."""
+    times = row["times"].get(gates)
+    return times["device"]["median"] if times else None
+
+
+def show_ms(row: RowEntry | None, gates: str) -> str:
+    """A time; what is said instead of one; brackets around one that does not count."""
+    if row is None:
+        return ""
+    ms = time_of(row, gates)
+    if ms is None:
+        return {"unsupported": "-", "missing": "-"}.get(row["status"], row["status"])
+    text = f"{ms:.4f}" if ms < 1 else f"{ms:.3f}"
+    if row["times"][gates]["method"] == "stream":
+        text += " no graph"
+    return text if row["status"] == "ok" else f"({text})"
+
+
+def ratio(row: RowEntry | None, ours: RowEntry | None, gates: str) -> float | None:
+    """A row's time over that of ours, if both are right."""
+    if not row or not ours or row["status"] != "ok" or ours["status"] != "ok":
+        return None
+    mine, theirs = time_of(ours, gates), time_of(row, gates)
+    return theirs / mine if mine and theirs else None
+
+
+def label(row: RowEntry) -> str:
+    return row["peer"] if row["scope"] == "fused" else f"{row['peer']} [{row['scope']}]"
+
+
+def our_names(document: Document) -> set[str]:
+    return {peer["name"] for peer in document["peers"] if peer["is_ours"]}
+
+
+def series_of(document: Document) -> dict[tuple, list[Entry]]:
+    """Cases by table."""
+    tables: dict[tuple, list[Entry]] = defaultdict(list)
+    for case in document["cases"]:
+        key = ("work", "op", "form", "layout", "gate", "K", "V")
+        tables[tuple(case[name] for name in key)].append(case)
+    return tables
+
+
+def size_cells(entries: list[Entry]) -> tuple[list[str], list[list[str]]]:
+    """What tells the cases of a table apart: the heading, and the cells for each case."""
+    columns = ["shape_name"] if entries[0]["shape_name"] else ["B"]
+    if entries[0]["work"] == "append":
+        columns.append("T")
+    heading = ["rows x tokens" if column == "shape_name" else column for column in columns]
+    cells = [[str(entry[column]) for column in columns] for entry in entries]
+    heads = [f"{e['HQ']}/{e['HV']}" if e["HQ"] != e["HV"] else str(e["HQ"]) for e in entries]
+    return [*heading, "heads"], [[*cell, head] for cell, head in zip(cells, heads, strict=True)]
+
+
+def latency_table(document: Document, entries: list[Entry], gates: str, goals: Goals) -> str:
+    """One line per case: the floor, ours, the goal, then the others with their ratios."""
+    ours = our_names(document)
+    labels = list(dict.fromkeys(label(row) for e in entries for row in e["rows"]))
+    present = [n for n in labels if any(_find(e, n) and _is_shown(_find(e, n)) for e in entries)]
+    mine = next((n for n in present if n.split(" ")[0] in ours), None)
+    others = [name for name in present if name != mine]
+    heading, cells = size_cells(entries)
+    left = len(heading)
+    heading += ["floor ms"] + ([mine, "floor/it", "goal"] if mine else [])
+    heading += [text for name in others for text in (name, *(["x"] if mine else []))]
+    heading += [f"host us {name}" for name in present]
+    rows = []
+    for entry, cell in zip(entries, cells, strict=True):
+        floor = entry["floor"]["ms"] if entry["floor"] else None
+        our_row = _find(entry, mine) if mine else None
+        line = [*cell, f"{floor:.4f}" if floor else ""]
+        if mine:
+            ms = time_of(our_row, gates) if our_row else None
+            share = f"{100 * floor / ms:.1f}%" if floor and ms else ""
+            line += [show_ms(our_row, gates), share, goals.verdict(entry, our_row, gates)]
+        for name in others:
+            row = _find(entry, name)
+            line.append(show_ms(row, gates))
+            if mine:
+                times = ratio(row, our_row, gates)
+                line.append(f"{times:.2f}" if times else "")
+        line += [_host(_find(entry, name), gates) for name in present]
+        rows.append(line)
+    if mine and not any(line[left + 3] for line in rows):
+        del heading[left + 3]
+        for line in rows:
+            del line[left + 3]
+    return markdown_table(heading, rows, left)
+
+
+def _find(entry: Entry, name: str | None) -> RowEntry | None:
+    return next((row for row in entry["rows"] if label(row) == name), None)
+
+
+def _is_shown(row: RowEntry | None) -> bool:
+    return row is not None and row["status"] not in ("unsupported", "missing")
+
+
+def _host(row: RowEntry | None, gates: str) -> str:
+    times = row["times"].get(gates) if row else None
+    return f"{1e3 * times['host_ms']:.0f}" if times else ""
+
+
+def error_table(document: Document) -> str:
+    """The worst errors of each peer by operator and gates, and ours over the best other one's."""
+    worst: dict[tuple[str, str, str, str], float] = {}
+    limits: dict[str, float] = {}
+    for case in document["cases"]:
+        limits.update(case["limits"])
+        for row in case["rows"]:
+            for gates, errors in row["errors"].items():
+                for kind, value in errors.items():
+                    key = (case["op"], label(row), gates, kind)
+                    worst[key] = max(worst.get(key, 0.0), float(value))
+    if not worst:
+        return ""
+    columns = list(dict.fromkeys((gates, kind) for _, _, gates, kind in worst))
+    rows = []
+    for op, name in dict.fromkeys((op, name) for op, name, _, _ in worst):
+        values = [worst.get((op, name, *column)) for column in columns]
+        rows.append([op, name] + ["" if v is None else f"{v:.1e}" for v in values])
+    heading = ["operator", "library", *(f"{kind}, {gates}" for gates, kind in columns)]
+    bounds = ["", "limit", *(f"{limits[kind]:.0e}" for _, kind in columns)]
+    return markdown_table(heading, [*rows, bounds], 2)
+
+
+def first_call_table(document: Document) -> str:
+    """Seconds of first calls by peer and operator: the longest one, and all of them."""
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for case in document["cases"]:
+        for row in case["rows"]:
+            if row["first_call_s"] is not None and row["errors"]:
+                seconds[(row["peer"], case["op"])].append(row["first_call_s"])
+    rows = [
+        [peer, op, str(len(values)), f"{max(values):.2f}", f"{sum(values):.1f}"]
+        for (peer, op), values in sorted(seconds.items())
+    ]
+    if not rows:
+        return ""
+    return markdown_table(["library", "operator", "cases", "longest, s", "together, s"], rows, 2)
+
+
+def exceptions_list(document: Document) -> str:
+    """Libraries that are missing, and rows that are not plainly right, with their reasons."""
+    lines = []
+    for peer in document["peers"]:
+        if peer["status"] != "ready":
+            lines.append(f"- {peer['name']}: {peer['status']}. {peer['reason']}")
+    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for case in document["cases"]:
+        for row in case["rows"]:
+            if row["status"] != "ok":
+                reason = row["reason"].removeprefix("not tried again: ")
+                groups[(label(row), row["status"], reason)].append(case["name"])
+    for (name, status, reason), names in groups.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        if status == "unsupported":
+            lines.append(f"- {name}: {reason} ({len(names)} cases)")
+        else:
+            lines.append(f"- {name}: {status} ({STATUSES[status]}) in {names[0]}{more}. {reason}")
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def facts_of(document: Document) -> str:
+    """One paragraph: the device and all versions."""
+    e = document["environment"]
+    driver = f", driver {e['driver']}" if e["driver"] else ""
+    software = f"CUDA {e['cuda']}, " if e["cuda"] else ""
+    libraries = [
+        f"{p['name']}: {p['version']}" for p in document["peers"] if p["status"] == "ready"
+    ]
+    ceilings = document["ceilings"]
+    rates = [f"{2 * s['bytes'] / s['ms'] / 1e9:.2f}" for s in ceilings["scales"]]
+    sizes = [f"{s['bytes'] / 1e6:.0f}" for s in ceilings["scales"]]
+    measured = ""
+    if rates:
+        measured = f" Scale in place: {', '.join(rates)} TB/s for {', '.join(sizes)} MB."
+    if ceilings["matmul_flops"]:
+        measured += f" Matrix product: {ceilings['matmul_flops'] / 1e12:.0f} TFLOP/s."
+    end = "" if document["ended_by"] == "all done" else f" Ended early: {document['ended_by']}."
+    return (
+        f"{e['device']}{driver}, {software}torch {e['torch']}, Triton {e['triton'] or '-'}, "
+        f"Python {e['python']}. {document['time']}, {document['seconds']:.0f} s. "
+        f"{'; '.join(libraries)}.{measured}{end}\n"
+    )
+
+
+def section(document: Document, goals: Goals, plots: list[str]) -> str:
+    """All that one run has to say."""
+    arguments = document["arguments"]
+    timed = arguments.get("timed_gates", [])
+    parts = [f"## {arguments.get('name') or arguments.get('work', '')}\n", facts_of(document)]
+    for (work, op, form, layout, gate, K, V), entries in series_of(document).items():
+        for gates in timed:
+            state = "[K, V]" if layout == "kv" else "[V, K]"
+            also = f", {gate} gate" if op == "kda" else ""
+            strength = f", {gates} gates" if work == "prefill" else ""
+            parts.append(f"### {op} {work}, {form}, {state} of {K} x {V}{also}{strength}\n")
+            parts.append(latency_table(document, entries, gates, goals))
+    parts += [f"![{Path(plot).stem}]({plot})\n" for plot in plots]
+    for title, text in (
+        ("Worst relative RMS errors against fp64", error_table(document)),
+        ("First calls: loading, compiling, tuning", first_call_table(document)),
+        ("Not timed, or not right", exceptions_list(document)),
+    ):
+        if text:
+            parts += [f"### {title}\n", text]
+    return "\n".join(parts)
+
+
+def render(
+    documents: list[Document], goals: Goals | None, plots: dict[int, list[str]] | None = None
+) -> str:
+    """The page; `plots` names the pictures of each document."""
+    sections = [
+        section(document, goals or Goals([]), (plots or {}).get(i, []))
+        for i, document in enumerate(documents)
+    ]
+    return "\n".join([ABOUT, *sections])
+
+
+def write_page(sources: list[Path], out: Path, goals_path: Path | None, with_plots: bool) -> None:
+    """Reads JSON and writes the page, with its plots in a folder beside it."""
+    documents = [load(path) for path in sources]
+    goals = Goals.read(goals_path) if goals_path else None
+    plots: dict[int, list[str]] = {}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if with_plots:
+        from .plots import draw
+
+        for i, (source, document) in enumerate(zip(sources, documents, strict=True)):
+            plots[i] = draw(document, out.parent, f"{out.stem.lower()}-{source.stem}")
+    out.write_text(render(documents, goals, plots))
