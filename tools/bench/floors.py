@@ -56,19 +56,6 @@ def work_of(case: Case) -> Work:
     return Work(states, states + io + slots, tokens * case.HV * per_token)
 
 
-def _scale_kernel() -> Any:
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def scale(pointer, count, factor, BLOCK: tl.constexpr):
-        at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        inside = at < count
-        tl.store(pointer + at, tl.load(pointer + at, mask=inside) * factor, mask=inside)
-
-    return scale
-
-
 class Ceilings:
     """Measures a ceiling once and keeps it."""
 
@@ -76,7 +63,6 @@ class Ceilings:
         self.device, self.cache_bytes = device, cache_bytes
         self.scales: dict[int, float] = {}
         self.matmul_flops: float | None = None
-        self._kernel: Any = None
 
     def scale_ms(self, size: int) -> float:
         """Milliseconds of an in-place scale of `size` bytes."""
@@ -90,14 +76,14 @@ class Ceilings:
         buffers = [torch.ones(count, device=self.device) for _ in range(sets)]
         if self.device.type != "cuda":
             return time_cpu(lambda i: buffers[i].mul_(1.0), sets).median
-        self._kernel = self._kernel or _scale_kernel()
+        from .scale import scale_in_place
 
         def launcher(warps: int) -> Callable[[int], None]:
             block = warps * 32 * 4  # four floats, 16 bytes, per thread
             grid = ((count + block - 1) // block,)
 
             def run(i: int) -> None:
-                self._kernel[grid](buffers[i], count, 1.0, BLOCK=block, num_warps=warps)
+                scale_in_place[grid](buffers[i], count, 1.0, BLOCK=block, num_warps=warps)
 
             run(0)
             return run
