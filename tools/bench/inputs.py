@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from .cases import LOWER_BOUND, Case
+from .cases import Case
 
 
 @dataclass

@@ -165,9 +165,7 @@ def errors_of(case: Case, got: Result, want: Result) -> dict[str, float]:
         errors["state"] = max(relative_rms(g, w) for g, w in pairs)
     else:
         assert want.state is not None
-        errors["state"] = (
-            float("inf") if got.state is None else relative_rms(got.state, want.state)
-        )
+        errors["state"] = float("inf") if got.state is None else relative_rms(got.state, want.state)
     return errors
 
 

@@ -64,7 +64,7 @@ def show_ms(row: RowEntry | None, gates: str) -> str:
         return ""
     ms = time_of(row, gates)
     if ms is None:
-        return {"unsupported": "-", "missing": "-"}.get(row["status"], row["status"])
+        return "-" if row["status"] in ("unsupported", "missing") else str(row["status"])
     text = f"{ms:.4f}" if ms < 1 else f"{ms:.3f}"
     if row["times"][gates]["method"] == "stream":
         text += " no graph"

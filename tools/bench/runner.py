@@ -191,15 +191,12 @@ class Runner:
         """One peer in one case with one kind of gates."""
         case = work.case
         key = (peer.name, case.op, case.form, case.layout, case.is_packed)
-        why_not = peer.why_not(case)
-        if why_not or key in self.given_up:
+        why_not, before = peer.why_not(case), self.given_up.get(key)
+        if why_not or before:
             if not any(row.peer == peer.name for row in listed):
-                before = self.given_up.get(key)
-                listed.append(
-                    Row(peer.name, "unsupported", why_not)
-                    if why_not or not before
-                    else Row(peer.name, before.status, f"not tried again: {before.reason}")
-                )
+                status = before.status if before else "unsupported"
+                reason = f"not tried again: {before.reason}" if before else why_not or ""
+                listed.append(Row(peer.name, status, reason))
             return
         row = Row(peer.name, "ok")
         try:

@@ -10,12 +10,12 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+import torch.nn.functional as F
 
-from ..cases import Case
-from ..inputs import Workload
+from ..cases import LOWER_BOUND, Case
+from ..inputs import Inputs, Workload
 
 
 class Missing(Exception):
@@ -28,7 +28,7 @@ class Call:
     stream, and returns (outputs [B, T, HV, V], new states or None if they are in the pool)."""
 
     run: Callable[[int], tuple[torch.Tensor, torch.Tensor | None]]
-    # What is in the time. "fused": everything from raw inputs, in the library's own launches.
+    # What is in the time. "fused": everything from raw inputs, by one call of the library.
     # "kernels": without what the library leaves to the caller. "with torch": with that, in torch.
     scope: str = "fused"
     note: str = ""
@@ -80,6 +80,34 @@ def empty_outputs(work: Workload, dtype: torch.dtype = torch.bfloat16) -> list[t
     return [torch.full_like(s.v, float("nan"), dtype=dtype) for s in work.sets]
 
 
-def per_set(work: Workload, make: Callable[[Any], Any]) -> list[Any]:
-    """make(inputs) for every buffer set."""
-    return [make(inputs) for inputs in work.sets]
+def torch_gate(case: Case, inputs: Inputs) -> torch.Tensor:
+    """The log decay in fp32, for libraries that leave its computation to the caller."""
+    gate = inputs.gate.float()
+    if inputs.A_log is None or inputs.dt_bias is None:
+        return gate
+    biased = gate + inputs.dt_bias.view(gate.shape[2:])
+    rate = inputs.A_log.exp().view(-1, *[1] * (gate.dim() - 3))
+    if case.gate == "bounded":
+        return LOWER_BOUND * torch.sigmoid(rate * biased)
+    return -rate * F.softplus(biased)
+
+
+def torch_beta(inputs: Inputs) -> torch.Tensor:
+    """beta in fp32."""
+    assert inputs.b is not None
+    return torch.sigmoid(inputs.b.float())
+
+
+def torch_norm(x: torch.Tensor) -> torch.Tensor:
+    """Normalised queries or keys in their own type."""
+    y = x.float()
+    return (y * torch.rsqrt((y * y).sum(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+def packed_starts(work: Workload, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    """cu_seqlens for libraries that want them always, also for a batch of rows of one length."""
+    starts = work.sets[0].cu_seqlens
+    if starts is None:
+        case = work.case
+        starts = torch.arange(case.B + 1, device=work.device) * case.T
+    return starts.to(dtype)

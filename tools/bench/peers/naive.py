@@ -5,33 +5,22 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 
-from ..cases import LOWER_BOUND, Case
+from ..cases import Case
 from ..inputs import Inputs, Workload
-from . import Call, Peer
-
-
-def _norm(x: torch.Tensor) -> torch.Tensor:
-    x = x.float()
-    return x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
+from . import Call, Peer, torch_gate, torch_norm
 
 
 def recurrence(case: Case, inputs: Inputs, state: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Outputs and new states in fp32; `state` has the layout of the case."""
     group = case.HV // case.HQ
     S = state if case.layout == "kv" else state.transpose(2, 3)
-    gate = inputs.gate.float()
-    if inputs.A_log is not None and inputs.dt_bias is not None:
-        gate = gate + inputs.dt_bias.view(gate.shape[2:])
-        rate = inputs.A_log.exp().view(-1, *[1] * (gate.dim() - 3))
-        bounded = case.gate == "bounded"
-        gate = LOWER_BOUND * torch.sigmoid(rate * gate) if bounded else -rate * F.softplus(gate)
-    decay = gate.exp()
+    decay = torch_gate(case, inputs).exp()
     decay = decay[..., None, None] if decay.dim() == 3 else decay[..., None]
-    norm = _norm if case.op != "rwkv6" else torch.Tensor.float
-    q = norm(inputs.q).repeat_interleave(group, 2)
-    k = norm(inputs.k).repeat_interleave(group, 2)
+    q, k = inputs.q.float(), inputs.k.float()
+    if case.op != "rwkv6":
+        q, k = torch_norm(q), torch_norm(k)
+    q, k = q.repeat_interleave(group, 2), k.repeat_interleave(group, 2)
     v = inputs.v.float()
     outputs = []
     for t in range(case.T):

@@ -13,15 +13,13 @@ from . import Call, Peer, empty_outputs
 
 
 class Library(Peer):
-    """functional: linattn's functions with fla's names; pool, snapshots: kernels by slots."""
+    """functional: linattn's functions with fla's names; pool, snapshots: linattn.step."""
 
     name = "ours"
     is_ours = True
 
     def __init__(self) -> None:
         self.linattn = importlib.import_module("linattn")
-        self.packages = importlib.import_module("linattn.packages")
-        self.specs = getattr(self.packages, "_specs", None) or self.packages.specs
 
     def version(self) -> str:
         return f"linattn {self.linattn.__version__}"
@@ -29,6 +27,8 @@ class Library(Peer):
     def why_not(self, case: Case) -> str | None:
         if case.work == "prefill":
             return "no prefill kernels yet"
+        if case.is_packed and case.form != "functional":
+            return "not wired up: packed rows with a pool"
         if case.op == "rwkv6" and case.form == "functional" and case.layout == "vk":
             return "rwkv6's function has [K, V] states, as fla's"
         return None
@@ -37,7 +37,7 @@ class Library(Peer):
         return [self._functional(work) if work.case.form == "functional" else self._pool(work)]
 
     def _functional(self, work: Workload) -> Call:
-        fused = {
+        fused: dict[str, Any] = {
             "use_qk_l2norm_in_kernel": True,
             "use_gate_in_kernel": True,
             "use_beta_sigmoid_in_kernel": True,
@@ -70,44 +70,24 @@ class Library(Peer):
 
         return Call(run)
 
-    def _request(self, case: Case) -> Any:
-        """Which decode kernel is wanted: it comes from LINATTN_PACKAGES, the cache, or dl-compile."""
-        spec = self.specs.find(case.op)
-        inputs = {"rwkv6": ("r", "k", "v", "w"), "kda": ("q", "k", "v", "a", "b")}.get(
-            case.op, ("q", "k", "v", "a", "b")
-        )
-        params = ("u",) if case.op == "rwkv6" else ("A_log", "dt_bias")
-        types = {**dict.fromkeys(inputs, "bf16"), **dict.fromkeys(params, "f32"), "o": "bf16"}
-        options = {"gate": "bounded", "lower_bound": LOWER_BOUND}
-        return self.packages.Request(
-            spec=spec,
-            key_dim=case.K,
-            value_dim=case.V,
-            state_layout=case.layout,
-            options=tuple(options.items()) if case.gate == "bounded" else (),
-            types=tuple(types.items()),
-        )
-
     def _pool(self, work: Workload) -> Call:
-        case, device = work.case, work.device
-        where = "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
-        kernel = self.packages.find_kernel(self._request(case), where)
-        plan = kernel.prepare(where)
+        """One step on a pool; with a row of slots per row it keeps the state of every token."""
+        case = work.case
+        options = {"gate": "bounded", "lower_bound": LOWER_BOUND} if case.gate == "bounded" else {}
         outputs = empty_outputs(work)
-        arguments = []
+        tensors = [tensors_of(case, inputs) for inputs in work.sets]
         assert work.slots is not None
-        for inputs, slots, output in zip(work.sets, work.slots, outputs, strict=True):
-            first = slots if slots.dim() == 1 else slots[:, 0]
-            arguments.append(
-                {**tensors_of(case, inputs), "o": output, "S": work.pool,
-                 "src_slots": first, "dst_slots": slots, "scale": inputs.scale}
-            )  # fmt: skip
+        slots = work.slots
+        sources = [indices if indices.dim() == 1 else indices[:, 0] for indices in slots]
 
         def run(i: int):
-            plan(**arguments[i])
+            self.linattn.step(
+                case.op, S=work.pool, o=outputs[i], src_slots=sources[i], dst_slots=slots[i],
+                state_layout=case.layout, options=options, scale=work.sets[i].scale, **tensors[i],
+            )  # fmt: skip
             return outputs[i], None
 
-        return Call(run, note=kernel.name)
+        return Call(run)
 
 
 def tensors_of(case: Case, s: Inputs) -> dict[str, Any]:
