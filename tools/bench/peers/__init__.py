@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,11 +50,6 @@ class Peer:
     def prepare(self, work: Workload) -> list[Call]:
         """Brings the inputs into the library's form, outside of what is timed."""
         raise NotImplementedError
-
-
-def peer_names() -> list[str]:
-    """Names of the modules here: what --peers accepts."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__))
 
 
 def load_peer(name: str) -> Peer:

@@ -1,0 +1,111 @@
+# Tests of the command, from outside.
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bench import cli, record
+from bench.cli import peer_names
+from bench.peers import load_peer
+
+from .fakes import TOOLS
+
+
+def bench(*arguments: object) -> int:
+    """Runs the command in this process."""
+    try:
+        return cli.main([*map(str, arguments), "--quiet"])
+    except SystemExit as error:
+        return int(error.code or 0)
+
+
+SMALL = ("--device=cpu", "--heads=1/2", "--dims=16x16", "--replays=2")
+
+
+@pytest.mark.parametrize(
+    "work, more",
+    [("decode", ["--batch=1,2"]), ("append", ["--batch=2", "--tokens=1,3"]),
+     ("prefill", ["--shapes=1x5,1x9"])],
+)  # fmt: skip
+def test_times_and_renders(tmp_path, capsys, work, more):
+    assert bench(f"--work={work}", "--peers=naive", f"--out={tmp_path}", *SMALL, *more) == 0
+    printed = capsys.readouterr().out
+    document = json.loads((tmp_path / f"{work}.json").read_text())
+    assert record.faults_of(document) == []
+    assert document["environment"]["torch"] and document["arguments"]["work"] == work
+    rows = [row for case in document["cases"] for row in case["rows"]]
+    assert {row["status"] for row in rows} <= {"ok", "unsupported"}
+    assert f"### gdn {work}" in printed
+    page = tmp_path / "page.md"
+    assert bench("--render", tmp_path / f"{work}.json", f"--out={page}", "--no-plots") == 0
+    assert page.read_text() == printed.removesuffix("\n")
+
+
+def test_runs_as_a_folder(tmp_path):
+    command = [sys.executable, str(TOOLS / "bench"), "--work=decode", "--op=kda", "--batch=1"]
+    command += ["--peers=naive,vllm", f"--out={tmp_path}", *SMALL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "vllm: missing" in done.stdout and "naive: ready" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [(["--out=x"], "expected --work or --render"),
+     (["--work=decode", "--op=gla", "--out=x"], "got 'gla'"),
+     (["--work=decode", "--peers=nobody", "--out=x"], "got 'nobody'"),
+     (["--work=decode", "--batch=0", "--out=x"], "expected numbers above 0"),
+     (["--work=decode", "--heads=4/6", "--out=x"], "multiple of HQ"),
+     (["--work=decode", "--dims=128", "--out=x"], "expected KxV"),
+     (["--work=prefill", "--shapes=lots", "--out=x"], "ROWSxTOKENS"),
+     (["--work=decode"], "--out"),
+     (["--render", "/nowhere.json", "--out=x"], "/nowhere.json")],
+)  # fmt: skip
+def test_errors_name_what_is_wrong(capsys, arguments, text):
+    assert bench(*arguments) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_the_default_lists():
+    parser = cli.make_parser()
+    decode = cli.list_cases(parser.parse_args(["--work=decode", "--out=x"]))
+    assert len(decode) == 3 * 2 * 2 * 5 and {case.B for case in decode} == {1, 8, 64, 256, 512}
+    append = cli.list_cases(parser.parse_args(["--work=append", "--out=x", "--batch=64"]))
+    assert {case.T for case in append} == {1, 2, 4, 8}
+    assert {case.form for case in append} == {"functional", "snapshots"}
+    prefill = cli.list_cases(parser.parse_args(["--work=prefill", "--out=x", "--heads=16/64"]))
+    assert {case.op for case in prefill} == {"gdn", "kda"}
+
+
+@pytest.mark.parametrize("name", peer_names())
+def test_every_peer_loads_or_says_why_not(name):
+    try:
+        peer = load_peer(name)
+    except ImportError as error:
+        assert str(error)
+        return
+    assert peer.name == name and peer.version()
+    for work in ("decode", "append", "prefill"):
+        parser = cli.make_parser()
+        for case in cli.list_cases(parser.parse_args([f"--work={work}", "--out=x"])):
+            reason = peer.why_not(case)
+            assert reason is None or reason
+
+
+@pytest.mark.skipif(not os.environ.get("LINATTN_LIBRARY"), reason="needs a built runtime")
+@pytest.mark.parametrize("work", ["decode", "append"])
+def test_ours_is_right_on_the_cpu(tmp_path, capsys, work):
+    pytest.importorskip("linattn")
+    more = ("--batch=3", "--tokens=1,3", *SMALL)
+    assert bench(f"--work={work}", "--peers=ours,naive", f"--out={tmp_path}", *more) == 0
+    document = json.loads((tmp_path / f"{work}.json").read_text())
+    ours = [row for case in document["cases"] for row in case["rows"] if row["peer"] == "ours"]
+    assert sum(row["status"] == "ok" for row in ours) >= 6
+    assert {row["status"] for row in ours} <= {"ok", "unsupported"}
