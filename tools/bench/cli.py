@@ -137,7 +137,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Times, and prints the tables. 0: all rows of ours are right; 1: not, or not all were run."""
     import torch
 
-    from .peers import peer_names
     from .record import Record
     from .report import render
     from .runner import Options, Runner

@@ -4,6 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
+import importlib
 import time
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def load_fake(name: str) -> Peer:
     if name == "absent":
         raise Missing("not on this machine")
     if name == "gone":
-        return __import__("no_such_library")
+        importlib.import_module("no_such_library")
     if name == "broken":
         raise OSError("libbroken.so: cannot open")
     kinds = (Right, Ours, Wrong, NotANumber, Slow, Failing, Partial, TwoScopes, Lazy)
