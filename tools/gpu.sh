@@ -4,12 +4,12 @@
 #   tools/gpu.sh pack [DIR] [--target=LIST] [--dims=LIST]
 #       On the machine that built the project: compiles the examples' kernels into DIR
 #       (default build/gpu) and copies there what the other commands need.
-#   tools/gpu.sh all DIR [--device=cuda:0] [--shape=SIZES] [--out=DIR]
+#   tools/gpu.sh all DIR [--device=cuda:0] [--out=DIR]
 #       Verifies all kernels, runs the tests and the examples, looks for memory errors and
-#       races with compute-sanitizer where there is one, and times, with and without PDL. One
-#       line per step; logs, RESULTS.md and RESULTS-pdl.md go to --out (default: DIR/out).
-#       --shape: what to time. --device=cpu tries the script where there is no GPU, with
-#       kernels packed by --target=cpu.
+#       races with compute-sanitizer where there is one, and times decode by tools/bench, beside
+#       the libraries that python3 can import. One line per step; logs,
+#       JSON and RESULTS.md go to --out (default: DIR/out). Timing needs a python3 with torch.
+#       --device=cpu tries the script where there is no GPU, with kernels packed by --target=cpu.
 #   tools/gpu.sh verify|bench DIR [dl-run arguments]
 #       Only that, for every package in DIR and one level below.
 #
@@ -68,8 +68,15 @@ pack() {
       die "pack: $operator.mlir does not compile"
     }
   done
-  rm -rf "$dir/compile.log" "$dir/tests"
-  cp "$root/build/bin/dl-run" "$here"/{gpu.sh,bench.sh,bench-goals.csv} "$dir/"
+  rm -rf "$dir/compile.log" "$dir/tests" "$dir/bench" "$dir/python"
+  cp "$root/build/bin/dl-run" "$here/gpu.sh" "$dir/"
+  cp -r "$here/bench" "$dir/"
+  rm -rf "$dir/bench/tests"
+  # The package linattn as its wheel has it: with its specs and its library.
+  mkdir -p "$dir/python"
+  cp -r "$root/runtime/python/linattn" "$dir/python/"
+  cp "$root"/examples/*.mlir "$dir/python/linattn/specs/"
+  cp "$root/build/runtime/libdlk.so.0" "$dir/python/linattn/libdlk.so"
   if [[ -x $root/build/examples/decode && -x $root/build/examples/decode_cpp ]]; then
     cp "$root"/build/examples/decode{,_cpp} "$root"/build/runtime/libdlk.so.0 "$dir/"
   fi
@@ -179,26 +186,22 @@ run_sanitizer() {
   return $status
 }
 
-# time_all PAGE [ARGUMENT]
-time_all() { bash "$here/bench.sh" "$dir" --device="$device" ${shape:+"$shape"} "${@:2}" >"$out/$1"; }
-
-# Whether kernels can be launched before the one in front of them is done.
-has_pdl() {
-  local packages=("$dir"/*.dlk) said
-  said=$("$dir/dl-run" bench "${packages[0]}" --device="$device" --best --pdl --iterations=1 \
-    --shape=B=1,T=1,HQ=1,HV=1 2>&1) || true
-  [[ $said != *DLK_PLAN_PDL* ]]
+# Times the kernels of the packages beside other libraries.
+time_decode() {
+  local size=()
+  [[ $device != cpu ]] || size=(--batch=1,2 --heads=2)
+  PYTHONPATH=$dir/python${PYTHONPATH:+:$PYTHONPATH} LINATTN_PACKAGES=$dir \
+    python3 "$here/bench" --work=decode --device="$device" --out="$out" "${size[@]}"
 }
 
 run_all() {
   local argument sanitizer
-  device=cuda:0 shape='' out=$dir/out failed=0
+  device=cuda:0 out=$dir/out failed=0
   for argument in "$@"; do
     case $argument in
     --device=*) device=${argument#*=} ;;
-    --shape=*) shape=$argument ;;
     --out=*) out=${argument#*=} ;;
-    *) die "all: expected --device=, --shape= or --out=, got '$argument'" ;;
+    *) die "all: expected --device= or --out=, got '$argument'" ;;
     esac
   done
   mkdir -p "$out"
@@ -222,8 +225,12 @@ run_all() {
   else
     skip sanitizer "no compute-sanitizer on this machine"
   fi
-  step bench time_all RESULTS.md
-  if has_pdl; then step bench-pdl time_all RESULTS-pdl.md --pdl --kernel=128x128; else skip bench-pdl "no PDL"; fi
+  if python3 -c 'import torch' 2>/dev/null; then
+    step bench time_decode
+    step page python3 "$here/bench" --render "$out"/decode*.json --out="$out/RESULTS.md"
+  else
+    skip bench "no python3 with torch"
+  fi
   echo "logs and RESULTS.md in $out, after $SECONDS s"
   return "$failed"
 }

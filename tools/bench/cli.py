@@ -13,6 +13,8 @@ from typing import Any
 
 from . import cases
 
+DEFAULT_GOALS = Path(__file__).resolve().with_name("goals.csv")
+
 EPILOG = """\
 examples:
   python3 tools/bench --work=decode --out=build/bench --budget=240
@@ -63,11 +65,15 @@ def heads(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
-def dims(text: str) -> tuple[int, int]:
-    parts = text.split("x")
-    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise argparse.ArgumentTypeError(f"expected KxV, got '{text}'")
-    return int(parts[0]), int(parts[1])
+def dims(text: str) -> tuple[tuple[int, int], ...]:
+    """'128x128,64x64': K and V of the states."""
+    pairs = []
+    for word in text.split(","):
+        parts = word.split("x")
+        if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+            raise argparse.ArgumentTypeError(f"expected KxV, got '{word}'")
+        pairs.append((int(parts[0]), int(parts[1])))
+    return tuple(pairs)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -86,7 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--tokens", type=numbers, help="tokens per row, append (default: 1,2,4,8)")
     add("--shapes", help="prefill: " + ", ".join(cases.PREFILL_LENGTHS) + ", or ROWSxTOKENS")
     add("--heads", type=heads, help="HEADS or HQ/HV (default: 32; prefill 32,64)")
-    add("--dims", type=dims, default=(128, 128), help="KxV (default: 128x128)")
+    add("--dims", type=dims, default=((128, 128),), help="KxV (default: 128x128)")
     add("--kda-gate", choices=("softplus", "bounded"), help="default: bounded for prefill only")
     add("--gates", type=one_of(cases.GATES), default=cases.GATES, help="gates to check with")
     add("--timed-gates", type=one_of(cases.GATES),
@@ -100,7 +106,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=1)
     add("--name", default="", help="of the JSON file (default: the work)")
     add("--out", type=Path, required=True, help="folder for JSON; with --render, the page")
-    add("--goals", type=Path, help="with --render: a table of goals")
+    add("--goals", type=Path, default=DEFAULT_GOALS,
+        help="a table of goals (default: goals.csv beside this program)")  # fmt: skip
     add("--render", nargs="+", type=Path, metavar="JSON", help="only make a page, from these")
     add("--no-plots", action="store_true", help="with --render: no plots")
     add("--quiet", action="store_true", help="no progress")
@@ -111,23 +118,25 @@ def list_cases(arguments: argparse.Namespace) -> list[cases.Case]:
     """The cases that the arguments ask for."""
     a = arguments
     if a.work == "prefill":
-        return cases.prefill_cases(
-            a.op,
-            a.layout or ("kv",),
-            (a.shapes or "1x2048,1x8192,8x1024,mixed6").split(","),
-            a.heads or ((32, 32), (64, 64)),
-            a.dims,
-            a.kda_gate or "bounded",
-        )
+        shapes = (a.shapes or "1x2048,1x8192,8x1024,mixed6").split(",")
+        heads = a.heads or ((32, 32), (64, 64))
+        return [
+            case
+            for size in a.dims
+            for case in cases.prefill_cases(
+                a.op, a.layout or ("kv",), shapes, heads, size, a.kda_gate or "bounded"
+            )
+        ]
     if a.work == "append":
         forms, tokens = a.form or ("functional", "snapshots"), a.tokens or (1, 2, 4, 8)
     else:
         forms, tokens = a.form or ("functional", "pool"), (1,)
     return [
         case
+        for size in a.dims
         for pair in a.heads or ((32, 32),)
         for case in cases.decode_cases(
-            a.op, a.layout or cases.LAYOUTS, forms, a.batch or (1, 8, 64, 256, 512), pair, a.dims,
+            a.op, a.layout or cases.LAYOUTS, forms, a.batch or (1, 8, 64, 256, 512), pair, size,
             a.kda_gate or "softplus", tokens, a.work,
         )
     ]  # fmt: skip
@@ -137,6 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Times, and prints the tables. 0: all rows of ours are right; 1: not, or not all were run."""
     import torch
 
+    from .goals import Goals
     from .record import Record
     from .report import render
     from .runner import Options, Runner
@@ -168,7 +178,7 @@ def run(arguments: argparse.Namespace) -> int:
     with torch.inference_mode():
         runner.load(list(names))
         runner.run(list_cases(a))
-    print(render([record.load_back()], None))
+    print(render([record.load_back()], Goals.read(a.goals)))
     return 0 if record.ours_is_right() else 1
 
 

@@ -4,6 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
+import importlib.util
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -275,14 +276,20 @@ def render(
 
 
 def write_page(sources: list[Path], out: Path, goals_path: Path | None, with_plots: bool) -> None:
-    """Reads JSON and writes the page, with its plots in a folder beside it."""
+    """Reads JSON and writes the page. Plots go to a folder beside it that has its name in small
+    letters, where the JSON of a page that is kept lies too."""
     documents = [load(path) for path in sources]
     goals = Goals.read(goals_path) if goals_path else None
     plots: dict[int, list[str]] = {}
     out.parent.mkdir(parents=True, exist_ok=True)
-    if with_plots:
+    if with_plots and importlib.util.find_spec("matplotlib") is None:
+        print("bench: no matplotlib here, so no plots; --no-plots says that it is meant")
+    elif with_plots:
         from .plots import draw
 
+        folder = out.with_suffix("").with_name(out.stem.lower())
+        folder.mkdir(exist_ok=True)
         for i, (source, document) in enumerate(zip(sources, documents, strict=True)):
-            plots[i] = draw(document, out.parent, f"{out.stem.lower()}-{source.stem}")
+            drawn = draw(document, folder, source.stem)
+            plots[i] = [f"{folder.name}/{name}" for name in drawn]
     out.write_text(render(documents, goals, plots))

@@ -7,6 +7,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import torch
+
 from ..cases import LOWER_BOUND, Case
 from ..inputs import Inputs, Workload
 from . import Call, Peer, empty_outputs
@@ -34,7 +36,9 @@ class Library(Peer):
         return None
 
     def prepare(self, work: Workload) -> list[Call]:
-        return [self._functional(work) if work.case.form == "functional" else self._pool(work)]
+        if work.case.form == "functional":
+            return [self._functional(work)]
+        return [self._pool(work), *self._overlapped(work)]
 
     def _functional(self, work: Workload) -> Call:
         fused: dict[str, Any] = {
@@ -72,22 +76,61 @@ class Library(Peer):
 
     def _pool(self, work: Workload) -> Call:
         """One step on a pool; with a row of slots per row it keeps the state of every token."""
-        case = work.case
-        options = {"gate": "bounded", "lower_bound": LOWER_BOUND} if case.gate == "bounded" else {}
-        outputs = empty_outputs(work)
-        tensors = [tensors_of(case, inputs) for inputs in work.sets]
-        assert work.slots is not None
-        slots = work.slots
-        sources = [indices if indices.dim() == 1 else indices[:, 0] for indices in slots]
+        launches = pool_launches(work)
+        options = options_of(work.case)
 
         def run(i: int):
             self.linattn.step(
-                case.op, S=work.pool, o=outputs[i], src_slots=sources[i], dst_slots=slots[i],
-                state_layout=case.layout, options=options, scale=work.sets[i].scale, **tensors[i],
-            )  # fmt: skip
-            return outputs[i], None
+                work.case.op, state_layout=work.case.layout, options=options, **launches[i]
+            )
+            return launches[i]["o"], None
 
         return Call(run)
+
+    def _overlapped(self, work: Workload) -> list[Call]:
+        """The same kernel by programmatic dependent launch, where there is that."""
+        case, device = work.case, work.device
+        if device.type != "cuda":
+            return []
+        tensors = tensors_of(case, work.sets[0])
+        kinds = {torch.bfloat16: "bf16", torch.float32: "f32"}
+        kernel = self.linattn.kernel(
+            case.op, key_dim=case.K, value_dim=case.V, state_layout=case.layout,
+            options=options_of(case), device=f"cuda:{device.index or 0}",
+            types={"o": "bf16", **{name: kinds[t.dtype] for name, t in tensors.items()}},
+        )  # fmt: skip
+        try:
+            plan = kernel.prepare(f"cuda:{device.index or 0}", pdl=True)
+        except self.linattn.Unsupported:
+            return []
+        launches = pool_launches(work)
+
+        def run(i: int):
+            plan(**launches[i])
+            return launches[i]["o"], None
+
+        return [Call(run, "pdl", "may start while the kernel before it still runs")]
+
+
+def options_of(case: Case) -> dict[str, Any]:
+    """Options of the specs in examples/ for a case."""
+    return {"gate": "bounded", "lower_bound": LOWER_BOUND} if case.gate == "bounded" else {}
+
+
+def pool_launches(work: Workload) -> list[dict[str, Any]]:
+    """The arguments of a launch on each buffer set."""
+    assert work.slots is not None
+    return [
+        {
+            **tensors_of(work.case, inputs),
+            "S": work.pool,
+            "o": output,
+            "src_slots": slots if slots.dim() == 1 else slots[:, 0],
+            "dst_slots": slots,
+            "scale": inputs.scale,
+        }
+        for inputs, slots, output in zip(work.sets, work.slots, empty_outputs(work), strict=True)
+    ]
 
 
 def tensors_of(case: Case, s: Inputs) -> dict[str, Any]:

@@ -56,34 +56,6 @@ def test_runs_as_a_folder(tmp_path):
     assert "vllm: missing" in done.stdout and "naive: ready" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments, text",
-    [(["--out=x"], "expected --work or --render"),
-     (["--work=decode", "--op=gla", "--out=x"], "got 'gla'"),
-     (["--work=decode", "--peers=nobody", "--out=x"], "got 'nobody'"),
-     (["--work=decode", "--batch=0", "--out=x"], "expected numbers above 0"),
-     (["--work=decode", "--heads=4/6", "--out=x"], "multiple of HQ"),
-     (["--work=decode", "--dims=128", "--out=x"], "expected KxV"),
-     (["--work=prefill", "--shapes=lots", "--out=x"], "ROWSxTOKENS"),
-     (["--work=decode"], "--out"),
-     (["--render", "/nowhere.json", "--out=x"], "/nowhere.json")],
-)  # fmt: skip
-def test_errors_name_what_is_wrong(capsys, arguments, text):
-    assert bench(*arguments) == 2
-    assert text in capsys.readouterr().err
-
-
-def test_the_default_lists():
-    parser = cli.make_parser()
-    decode = cli.list_cases(parser.parse_args(["--work=decode", "--out=x"]))
-    assert len(decode) == 3 * 2 * 2 * 5 and {case.B for case in decode} == {1, 8, 64, 256, 512}
-    append = cli.list_cases(parser.parse_args(["--work=append", "--out=x", "--batch=64"]))
-    assert {case.T for case in append} == {1, 2, 4, 8}
-    assert {case.form for case in append} == {"functional", "snapshots"}
-    prefill = cli.list_cases(parser.parse_args(["--work=prefill", "--out=x", "--heads=16/64"]))
-    assert {case.op for case in prefill} == {"gdn", "kda"}
-
-
 @pytest.mark.parametrize("name", peer_names())
 def test_every_peer_loads_or_says_why_not(name):
     try:

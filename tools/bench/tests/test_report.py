@@ -9,10 +9,10 @@ import json
 
 import pytest
 
-from bench import record, report
+from bench import cli, record, report
 from bench.goals import Goals
 
-from .fakes import run_fakes, small_cases
+from .fakes import TOOLS, run_fakes, small_cases
 
 
 def timed(document, case, peer, ms, status="ok"):
@@ -84,15 +84,27 @@ def test_a_page_is_made_from_json_alone_and_always_the_same(document, tmp_path):
     source.write_text(json.dumps(document))
     pages = []
     for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        report.write_page([source], tmp_path / name / "page.md", None, True)
-        files = sorted((tmp_path / name).iterdir())
+        report.write_page([source], tmp_path / name / "PAGE.md", None, True)
+        files = [file for file in (tmp_path / name).rglob("*") if file.is_file()]
         pages.append({file.name: file.read_bytes() for file in files})
     assert pages[0] == pages[1]
-    assert set(pages[0]) == {"page.md", "page-decode-gdn.svg", "page-decode-kda.svg"}
-    assert b"![page-decode-gdn](page-decode-gdn.svg)" in pages[0]["page.md"]
-    assert b"floor" in pages[0]["page-decode-gdn.svg"]
-    assert b"wrong" not in pages[0]["page-decode-gdn.svg"]  # no curve for what is not right
+    assert set(pages[0]) == {"PAGE.md", "decode-gdn.svg", "decode-kda.svg"}
+    assert b"![decode-gdn](page/decode-gdn.svg)" in pages[0]["PAGE.md"]
+    assert (tmp_path / "a/page/decode-gdn.svg").exists()
+    assert b"floor" in pages[0]["decode-gdn.svg"]
+    assert b"wrong" not in pages[0]["decode-gdn.svg"]  # no curve for what is not right
+
+
+EXAMPLES = TOOLS.parent / "examples"
+
+
+@pytest.mark.skipif(not (EXAMPLES / "results").exists(), reason="no results are kept yet")
+def test_the_page_that_is_kept_is_the_one_its_json_gives(tmp_path):
+    sources = sorted((EXAMPLES / "results").glob("*.json"))
+    report.write_page(sources, tmp_path / "RESULTS.md", cli.DEFAULT_GOALS, False)
+    made = (tmp_path / "RESULTS.md").read_text().splitlines()
+    kept = (EXAMPLES / "RESULTS.md").read_text().splitlines()
+    assert [line for line in kept if line and line[:2] != "!["] == [line for line in made if line]
 
 
 def test_documents_are_checked(document):

@@ -145,12 +145,12 @@ one.run(fakes.small_cases())
 
 
 def test_a_call_that_never_returns_ends_the_run_with_a_document(tmp_path):
-    path = str(tmp_path / "decode.json")
-    code = HANGING.format(tools=str(TOOLS), path=path)
+    path = tmp_path / "decode.json"
+    code = HANGING.format(tools=str(TOOLS), path=str(path))
     environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, timeout=50)
     assert done.returncode == 3
-    document = json.loads(open(path).read())
+    document = json.loads(path.read_text())
     assert record.faults_of(document) == []
     assert document["ended_by"] == "deaf did not return from its first call"
     assert not document["finished"]

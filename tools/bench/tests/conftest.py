@@ -1,0 +1,10 @@
+# Without torch only what needs none is tested.
+#
+# Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+import importlib.util
+
+collect_ignore = []
+if importlib.util.find_spec("torch") is None:
+    collect_ignore += [f"test_{name}.py" for name in ("cases", "cli", "reference", "runner")]
+    collect_ignore += ["test_report.py"]
