@@ -85,6 +85,11 @@ def time_limit(seconds: float, on_hang: Any = None) -> Iterator[None]:
             watchdog.cancel()
 
 
+def family_of(case: Case) -> tuple:
+    """Cases in which a library is likely to fail in the same way: they differ in size only."""
+    return (case.op, case.form, case.layout, case.K, case.V, case.is_packed)
+
+
 @dataclass
 class Runner:
     """Runs cases one after the other and keeps the record."""
@@ -92,7 +97,7 @@ class Runner:
     options: Options
     record: Record
     peers: list[Peer] = field(default_factory=list)
-    # (peer, operator, form, layout, packed) that failed or was too slow, and why: not tried again.
+    # What failed or was too slow, by peer, family of cases and scope: not tried again.
     given_up: dict[tuple, Row] = field(default_factory=dict)
     lost: str = ""
 
@@ -189,37 +194,50 @@ class Runner:
         is_timed: bool,
     ) -> None:
         """One peer in one case with one kind of gates."""
-        case = work.case
-        key = (peer.name, case.op, case.form, case.layout, case.is_packed)
-        why_not, before = peer.why_not(case), self.given_up.get(key)
-        if why_not or before:
+        key = (peer.name, *family_of(work.case))
+        why_not = peer.why_not(work.case)
+        if why_not or key in self.given_up:
             if not any(row.peer == peer.name for row in listed):
-                status = before.status if before else "unsupported"
-                reason = f"not tried again: {before.reason}" if before else why_not or ""
-                listed.append(Row(peer.name, status, reason))
+                listed.append(self.skipped(key, Row(peer.name, "unsupported", why_not or "")))
             return
-        row = Row(peer.name, "ok")
+        row, begin = Row(peer.name, "ok"), time.monotonic()
         try:
-            begin = time.monotonic()
             with self.limited(row):
                 calls = peer.prepare(work)
-            prepare_s = time.monotonic() - begin
-            for call in calls:
-                row = rows.setdefault((peer.name, call.scope), Row(peer.name, "ok"))
-                row.scope, row.note = call.scope, call.note
-                if row not in listed:
-                    listed.append(row)
-                    row.first_call_s = prepare_s
-                self.check_and_time(call, work, want, row, is_timed)
-                self.say_row(row, work)
         except Exception as error:  # a library may raise anything; the others shall go on
-            row.status = "slow" if isinstance(error, TooSlow) else "failed"
-            row.reason = one_line(error)
+            listed.append(row)
+            self.give_up(key, row, error)
+            return
+        prepare_s = time.monotonic() - begin
+        for call in calls:
+            row = rows.setdefault((peer.name, call.scope), Row(peer.name, "ok", scope=call.scope))
             if row not in listed:
                 listed.append(row)
-            self.given_up[key] = row
-            self.say(f"{case.name} {peer.name}: {row.status}, {row.reason}")
-            self.check_device(f"the device was lost when {peer.name} failed: {row.reason}")
+                row.note, row.first_call_s = call.note, prepare_s
+            call_key = (*key, call.scope)
+            if call_key in self.given_up:
+                self.skipped(call_key, row)
+                continue
+            try:
+                self.check_and_time(call, work, want, row, is_timed)
+                self.say_row(row, work)
+            except Exception as error:
+                self.give_up(call_key, row, error)
+
+    def skipped(self, key: tuple, row: Row) -> Row:
+        """Says in a row that what it would show failed before, if it did."""
+        before = self.given_up.get(key)
+        if before is not None and before is not row:
+            row.status, row.reason = before.status, f"not tried again: {before.reason}"
+        return row
+
+    def give_up(self, key: tuple, row: Row, error: Exception) -> None:
+        """Notes an error, and that the like of it is not to be tried again."""
+        row.status = "slow" if isinstance(error, TooSlow) else "failed"
+        row.reason = one_line(error)
+        self.given_up[key] = row
+        self.say(f"{' '.join(map(str, key))}: {row.status}, {row.reason}")
+        self.check_device(f"the device was lost when {row.peer} failed: {row.reason}")
 
     def limited(self, row: Row) -> contextlib.AbstractContextManager[None]:
         """The time limit of a first call; a call that never returns ends the run."""

@@ -109,6 +109,20 @@ class TwoScopes(Right):
         return [Call(call.run, "kernels", "a note"), Call(call.run, "with torch")]
 
 
+class HalfFailing(Right):
+    """The second of its ways fails."""
+
+    name = "half"
+
+    def prepare(self, work: Workload) -> list[Call]:
+        (call,) = super().prepare(work)
+
+        def fail(i: int):
+            raise RuntimeError("not this way")
+
+        return [Call(call.run), Call(fail, "kernels")]
+
+
 class Lazy(Right):
     """Sleeps 0.1 s in every call."""
 
@@ -132,7 +146,7 @@ def load_fake(name: str) -> Peer:
         importlib.import_module("no_such_library")
     if name == "broken":
         raise OSError("libbroken.so: cannot open")
-    kinds = (Right, Ours, Wrong, NotANumber, Slow, Failing, Partial, TwoScopes, Lazy)
+    kinds = (Right, Ours, Wrong, NotANumber, Slow, Failing, Partial, TwoScopes, HalfFailing, Lazy)
     return {kind.name: kind for kind in kinds}[name]()
 
 

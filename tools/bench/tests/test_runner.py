@@ -99,6 +99,17 @@ def test_every_scope_has_a_row(monkeypatch, tmp_path):
     assert all(set(row["errors"]) == {"weak", "strong"} for row in rows)
 
 
+def test_a_way_that_fails_leaves_the_others(monkeypatch, tmp_path):
+    document = run_fakes(monkeypatch, tmp_path, ["half"], small_cases(ops=("gdn",)))
+    for case in document["cases"]:
+        assert [(row["scope"], row["status"]) for row in case["rows"]] == [
+            ("fused", "ok"),
+            ("kernels", "failed"),
+        ]
+        assert case["rows"][0]["times"] and not case["rows"][1]["times"]
+    assert document["cases"][1]["rows"][1]["reason"].startswith("not tried again")
+
+
 def test_the_budget_ends_a_run_with_a_whole_document(monkeypatch, tmp_path):
     many = small_cases(batches=range(1, 40))
     begin = time.monotonic()
