@@ -87,7 +87,11 @@ def make_parser() -> argparse.ArgumentParser:
     add("--work", choices=cases.WORKS, help="what to time")
     add("--op", type=one_of(cases.OPERATORS), default=cases.OPERATORS, help="operators")
     add("--form", type=one_of(cases.FORMS), help="how states are passed (default: by the work)")
-    add("--layout", type=one_of(cases.LAYOUTS), help="state layouts (default: kv,vk; prefill kv)")
+    add(
+        "--layout",
+        type=one_of(cases.LAYOUTS),
+        help="state layouts (default: kv,vk; prefill vk, rwkv6 kv)",
+    )
     add("--batch", type=numbers, help="rows, decode and append (default: 1,8,64,256,512)")
     add("--tokens", type=numbers, help="tokens per row, append (default: 1,2,4,8)")
     add("--shapes", help="prefill: " + ", ".join(cases.PREFILL_LENGTHS) + ", or ROWSxTOKENS")
@@ -120,13 +124,16 @@ def list_cases(arguments: argparse.Namespace) -> list[cases.Case]:
     if a.work == "prefill":
         shapes = (a.shapes or "1x2048,1x8192,8x1024,mixed6").split(",")
         heads = a.heads or ((32, 32), (64, 64))
+        usual = {"rwkv6": ("kv",)}  # what most libraries have; the others' is [V, K]
         return [
             case
             for size in a.dims
+            for op in a.op
             for case in cases.prefill_cases(
-                a.op, a.layout or ("kv",), shapes, heads, size, a.kda_gate or "bounded"
+                (op,), a.layout or usual.get(op, ("vk",)), shapes, heads, size,
+                a.kda_gate or "bounded",
             )
-        ]
+        ]  # fmt: skip
     if a.work == "append":
         forms, tokens = a.form or ("functional", "snapshots"), a.tokens or (1, 2, 4, 8)
     else:
