@@ -68,6 +68,16 @@ pack() {
       die "pack: $operator.mlir does not compile"
     }
   done
+  # What tools/bench compares with libraries that are given log decays and betas.
+  mkdir -p "$dir/given"
+  for operator in gdn kda; do
+    "$root/build/bin/dl-compile" "$root/examples/$operator.mlir" -o "$dir/given/$operator.dlk" \
+      --state-layout=kv,vk --dims="${dims%%,*}" --target="$targets" \
+      --set gate=precomputed --set beta=value --type=beta=f32 2>"$dir/compile.log" >&2 || {
+      cat "$dir/compile.log" >&2
+      die "pack: $operator.mlir does not compile with given gates"
+    }
+  done
   rm -rf "$dir/compile.log" "$dir/tests" "$dir/bench" "$dir/python"
   cp "$root/build/bin/dl-run" "$here/gpu.sh" "$dir/"
   cp -r "$here/bench" "$dir/"
@@ -190,7 +200,7 @@ run_sanitizer() {
 time_decode() {
   local size=()
   [[ $device != cpu ]] || size=(--batch=1,2 --heads=2)
-  PYTHONPATH=$dir/python${PYTHONPATH:+:$PYTHONPATH} LINATTN_PACKAGES=$dir \
+  PYTHONPATH=$dir/python${PYTHONPATH:+:$PYTHONPATH} LINATTN_PACKAGES=$dir:$dir/given \
     python3 "$here/bench" --work=decode --device="$device" --out="$out" "${size[@]}"
 }
 

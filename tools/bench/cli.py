@@ -99,9 +99,10 @@ def make_parser() -> argparse.ArgumentParser:
     add("--dims", type=dims, default=((128, 128),), help="KxV (default: 128x128)")
     add("--kda-gate", choices=("softplus", "bounded"), help="default: bounded for prefill only")
     add("--gates", type=one_of(cases.GATES), default=cases.GATES, help="gates to check with")
-    add("--timed-gates", type=one_of(cases.GATES),
-        help="gates to time with (default: prefill all, else the first: no decode kernel's work "
-        "depends on numbers)")  # fmt: skip
+    add("--timed-gates", type=one_of(cases.GATES), help="gates to time with (default: --gates)")
+    add(
+        "--slots", choices=("shuffled", "ordered"), default="shuffled", help="rows' places in pools"
+    )
     add("--peers", type=one_of(peer_names()), help="default: all but naive")
     add("--device", default="", help="cuda:N or cpu (default: cuda:0 if there is one)")
     add("--budget", type=float, default=3600.0, help="seconds after which nothing is begun")
@@ -162,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
     device = torch.device(a.device or ("cuda:0" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    timed = a.timed_gates or (a.gates if a.work == "prefill" else a.gates[:1])
+    timed = a.timed_gates or a.gates
     options = Options(
         device,
         a.gates,
@@ -171,6 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
         a.first_call_limit,
         a.replays or (30 if device.type == "cuda" else 5),
         a.seed,
+        a.slots == "shuffled",
         not a.quiet,
     )
     facts: dict[str, Any] = {

@@ -52,7 +52,7 @@ class Workload:
     """A case with its buffers. Launch number i of a timing works on set i of `sets`.
 
     pool: [slots, HV, ...] and slots[i]: [N] or, for snapshots, [N, T], int32; slot 0 stays unused,
-    as engines keep it. Only the forms that have a pool have these.
+    as engines keep it for padding. Only the forms that have a pool have these.
     """
 
     case: Case
@@ -161,7 +161,9 @@ def make_inputs(case: Case, gates: str, device: str, seed: int = 1) -> Inputs:
     )
 
 
-def make_workload(case: Case, gates: str, device: str, num_sets: int, seed: int = 1) -> Workload:
+def make_workload(
+    case: Case, gates: str, device: str, num_sets: int, seed: int = 1, shuffle_slots: bool = True
+) -> Workload:
     """Inputs in `num_sets` places, and a pool where the form has one."""
     first = make_inputs(case, gates, device, seed)
     sets = [first] + [first.copy() for _ in range(num_sets - 1)]
@@ -171,9 +173,10 @@ def make_workload(case: Case, gates: str, device: str, num_sets: int, seed: int 
     rows = len(case.row_lengths)
     per_row = case.T if case.form == "snapshots" else 1
     total = rows * per_row * num_sets
-    # Slots lie in no order, as in an engine that has run for a while.
-    generator = torch.Generator().manual_seed(seed)
-    order = (torch.randperm(total, generator=generator) + 1).to(torch.int32).to(device)
+    order = torch.arange(total)
+    if shuffle_slots:  # they lie in no order in an engine that has run for a while
+        order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+    order = (order + 1).to(torch.int32).to(device)
     shape = (rows, per_row) if case.form == "snapshots" else (rows,)
     work.slots = [part.reshape(shape).contiguous() for part in order.chunk(num_sets)]
     work.pool = torch.zeros((total + 1, *first.state.shape[1:]), device=device)

@@ -70,8 +70,9 @@ def draw(document: dict[str, Any], folder: Path, prefix: str) -> list[str]:
     names = []
     timed = document["arguments"].get("timed_gates", [])
     for op in dict.fromkeys(case["op"] for case in document["cases"]):
-        for gates in timed:
-            cases = [case for case in document["cases"] if case["op"] == op]
+        cases = [case for case in document["cases"] if case["op"] == op]
+        several = len(timed) > 1 and cases[0]["work"] == "prefill"
+        for gates in timed if several else timed[:1]:
             panels = {
                 title: curves
                 for title, curves in panels_of(cases, gates).items()
@@ -89,10 +90,10 @@ def draw(document: dict[str, Any], folder: Path, prefix: str) -> list[str]:
             axes[1][0].set_ylabel("time over floor")
             for bottom in axes[1]:
                 bottom.set_xlabel("tokens" if work == "prefill" else "batch")
-            strength = f", {gates} gates" if work == "prefill" else ""
+            strength = f", {gates} gates"
             figure.suptitle(f"{op} {work}, {document['environment']['device']}{strength}")
             figure.tight_layout()
-            name = f"{prefix}-{op}" + (f"-{gates}" if len(timed) > 1 else "") + ".svg"
+            name = f"{prefix}-{op}" + (f"-{gates}" if several else "") + ".svg"
             figure.savefig(folder / name, metadata={"Date": None})
             pyplot.close(figure)
             names.append(name)

@@ -26,11 +26,12 @@ states, raw gates and beta logits, queries and keys not normalised. Medians, in 
 call, of CUDA-graph replays that rotate over buffers which together exceed twice the L2 cache.
 *Floor*: the fewest bytes at the rate of an in-place scale of as many bytes as the states hold (of
 1 GiB for prefill), or, if larger, the arithmetic of the chunk form (chunks of 64) at the rate of a
-large bf16 matrix product, both measured in the same run. *x* is a time over ours: above 1 ours is
-faster. *Host*: what issuing a call without a graph costs the host, in microseconds. Every number
-was checked against a token-by-token recurrence in fp64 before it was taken; in (brackets): the
-error exceeds the limit, so the time counts for nothing. *[kernels]*: without the work that the
-library leaves to its caller; *[with torch]*: with it.
+large bf16 matrix product, both measured in the same run. *Host*: what issuing a call without a
+graph costs the host, in microseconds. *[gates given]*: log decays and betas are inputs, in fp32;
+*[with torch]*: torch computes them, in the time; *[pdl]*: programmatic dependent launch. *x*: a
+time over ours, of the same scope where there is one; above 1 ours is faster. Every number was
+checked against a token-by-token recurrence in fp64 before it was taken; in (brackets): the error
+exceeds the limit, so the time counts for nothing.
 """
 
 
@@ -108,18 +109,29 @@ def size_cells(entries: list[Entry]) -> tuple[list[str], list[list[str]]]:
     return [*heading, "heads"], [[*cell, head] for cell, head in zip(cells, heads, strict=True)]
 
 
+def ours_like(entry: Entry, name: str, ours: set[str]) -> RowEntry | None:
+    """The row of ours to compare a label with: of its scope if there is one, else the fused one."""
+    _, bracket, scope = name.partition(" [")
+    rows = [_find(entry, f"{own}{bracket}{scope}") or _find(entry, own) for own in sorted(ours)]
+    return next((row for row in rows if row is not None), None)
+
+
 def latency_table(document: Document, entries: list[Entry], gates: str, goals: Goals) -> str:
-    """One line per case: the floor, ours, the goal, then the others with their ratios."""
+    """One line per case: the floor, ours, the goal, then the others with their ratios; '' if no
+    library has anything for these cases."""
     ours = our_names(document)
     labels = list(dict.fromkeys(label(row) for e in entries for row in e["rows"]))
     present = [n for n in labels if any(_find(e, n) and _is_shown(_find(e, n)) for e in entries)]
     mine = next((n for n in present if n.split(" ")[0] in ours), None)
     others = [name for name in present if name != mine]
+    if not present:
+        return ""
     heading, cells = size_cells(entries)
     left = len(heading)
     heading += ["floor ms"] + ([mine, "floor/it", "goal"] if mine else [])
     heading += [text for name in others for text in (name, *(["x"] if mine else []))]
-    heading += [f"host us {name}" for name in present]
+    fused = [name for name in present if "[" not in name]
+    heading += [f"host us {name}" for name in fused]
     rows = []
     for entry, cell in zip(entries, cells, strict=True):
         floor = entry["floor"]["ms"] if entry["floor"] else None
@@ -133,9 +145,10 @@ def latency_table(document: Document, entries: list[Entry], gates: str, goals: G
             row = _find(entry, name)
             line.append(show_ms(row, gates))
             if mine:
-                times = ratio(row, our_row, gates)
+                like = our_row if name.split(" ")[0] in ours else ours_like(entry, name, ours)
+                times = ratio(row, like, gates)
                 line.append(f"{times:.2f}" if times else "")
-        line += [_host(_find(entry, name), gates) for name in present]
+        line += [_host(_find(entry, name), gates) for name in fused]
         rows.append(line)
     if mine and not any(line[left + 3] for line in rows):
         del heading[left + 3]
@@ -178,6 +191,28 @@ def error_table(document: Document) -> str:
     heading = ["operator", "library", *(f"{kind}, {gates}" for gates, kind in columns)]
     bounds = ["", "limit", *(f"{limits[kind]:.0e}" for _, kind in columns)]
     return markdown_table(heading, [*rows, bounds], 2)
+
+
+def error_note(document: Document) -> str:
+    """How our errors compare with the smallest ones of other libraries on the same inputs."""
+    ours = our_names(document)
+    worst: dict[str, float] = {}
+    for case in document["cases"]:
+        for own in (row for row in case["rows"] if row["peer"] in ours):
+            for gates, errors in own["errors"].items():
+                for kind, value in errors.items():
+                    others = [
+                        float(row["errors"][gates][kind])
+                        for row in case["rows"]
+                        if row["peer"] not in ours and kind in row["errors"].get(gates, {})
+                    ]
+                    if others and min(others) > 0:
+                        over = float(value) / min(others)
+                        worst[kind] = max(worst.get(kind, 0.0), over)
+    if not worst:
+        return ""
+    text = ", ".join(f"{kind} {value:.2f}" for kind, value in worst.items())
+    return f"Errors of ours over the best other library's, at most: {text}.\n"
 
 
 def first_call_table(document: Document) -> str:
@@ -241,21 +276,47 @@ def facts_of(document: Document) -> str:
     )
 
 
+def gate_note(entries: list[Entry], timed: list[str]) -> str:
+    """How far the times with other gates are from those of the first, in a sentence; decode and
+    append kernels do the same work for all numbers."""
+    if len(timed) < 2:
+        return ""
+    worst, where = 0.0, ""
+    for entry in entries:
+        for row in entry["rows"]:
+            first = time_of(row, timed[0])
+            for gates in timed[1:]:
+                other = time_of(row, gates)
+                if row["status"] == "ok" and first and other and abs(other / first - 1) >= worst:
+                    worst, where = abs(other / first - 1), f"{label(row)}, {entry['name']}"
+    if not where:
+        return ""
+    names = " and ".join(timed[1:])
+    return f"Times with {names} gates differ from these by at most {100 * worst:.1f}% ({where}).\n"
+
+
 def section(document: Document, goals: Goals, plots: list[str]) -> str:
     """All that one run has to say."""
     arguments = document["arguments"]
     timed = arguments.get("timed_gates", [])
     parts = [f"## {arguments.get('name') or arguments.get('work', '')}\n", facts_of(document)]
     for (work, op, form, layout, gate, K, V), entries in series_of(document).items():
-        for gates in timed:
+        for gates in timed if work == "prefill" else timed[:1]:
+            table = latency_table(document, entries, gates, goals)
+            if not table:
+                continue
             state = "[K, V]" if layout == "kv" else "[V, K]"
             also = f", {gate} gate" if op == "kda" else ""
-            strength = f", {gates} gates" if work == "prefill" else ""
-            parts.append(f"### {op} {work}, {form}, {state} of {K} x {V}{also}{strength}\n")
-            parts.append(latency_table(document, entries, gates, goals))
+            title = f"### {op} {work}, {form}, {state} of {K} x {V}{also}, {gates} gates\n"
+            parts += [title, table]
+            if work != "prefill":
+                parts += [note] if (note := gate_note(entries, timed)) else []
     parts += [f"![{Path(plot).stem}]({plot})\n" for plot in plots]
     for title, text in (
-        ("Worst relative RMS errors against fp64", error_table(document)),
+        (
+            "Worst relative RMS errors against fp64",
+            "\n".join(filter(None, [error_table(document), error_note(document)])),
+        ),
         ("First calls: loading, compiling, tuning", first_call_table(document)),
         ("Not timed, or not right", exceptions_list(document)),
     ):

@@ -41,13 +41,12 @@ class Options:
 
     device: torch.device
     gates: tuple[str, ...] = ("weak", "strong")
-    # Gates to time with. A decode step does the same work whatever its numbers are, prefill
-    # kernels may not.
-    timed_gates: tuple[str, ...] = ("weak",)
+    timed_gates: tuple[str, ...] = ("weak", "strong")
     budget: float = 3600.0
     first_call_limit: float = 180.0
     replays: int = timing.REPLAYS
     seed: int = 1
+    shuffle_slots: bool = True
     verbose: bool = True
 
 
@@ -173,7 +172,12 @@ class Runner:
         for gates in self.options.gates:
             is_timed = gates in self.options.timed_gates
             work = make_workload(
-                case, gates, str(self.options.device), sets if is_timed else 1, self.options.seed
+                case,
+                gates,
+                str(self.options.device),
+                sets if is_timed else 1,
+                self.options.seed,
+                self.options.shuffle_slots,
             )
             want = reference.reference(case, work.sets[0])
             for peer in self.peers:

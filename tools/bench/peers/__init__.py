@@ -27,8 +27,8 @@ class Call:
     stream, and returns (outputs [B, T, HV, V], new states or None if they are in the pool)."""
 
     run: Callable[[int], tuple[torch.Tensor, torch.Tensor | None]]
-    # What is in the time. "fused": everything from raw inputs, by one call of the library.
-    # "kernels": without what the library leaves to the caller. "with torch": with that, in torch.
+    # What is in the time. "fused": everything from raw inputs, by one call of the library. "gates
+    # given": log decays and betas are inputs. "with torch": what is left to the caller, by torch.
     scope: str = "fused"
     note: str = ""
 
@@ -90,6 +90,19 @@ def torch_beta(inputs: Inputs) -> torch.Tensor:
     """beta in fp32."""
     assert inputs.b is not None
     return torch.sigmoid(inputs.b.float())
+
+
+@dataclass
+class Given:
+    """Log decays and betas in fp32, for calls that take them as inputs."""
+
+    g: torch.Tensor
+    beta: torch.Tensor
+
+
+def given_gates(work: Workload) -> list[Given]:
+    """Computed once per buffer set, outside of what is timed."""
+    return [Given(torch_gate(work.case, s), torch_beta(s)) for s in work.sets]
 
 
 def torch_norm(x: torch.Tensor) -> torch.Tensor:

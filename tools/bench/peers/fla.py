@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import importlib
 import os
+from typing import Any
 
 from ..cases import LOWER_BOUND, Case
-from ..inputs import Workload
-from . import Call, Peer, distribution_version, empty_outputs
+from ..inputs import Inputs, Workload
+from . import Call, Given, Peer, distribution_version, empty_outputs, given_gates
 
 # fla hands calls to these libraries where they are installed: they are timed as themselves.
 for _switch in ("FLA_FLASH_KDA", "FLA_FLASH_QLA"):
@@ -40,58 +41,47 @@ class Library(Peer):
         return None
 
     def prepare(self, work: Workload) -> list[Call]:
+        if work.case.op == "rwkv6":
+            return [self._rwkv6(work)]
+        make = {"gdn": self._gdn, "kda": self._kda}[work.case.op]
         if work.case.form != "functional":
-            return [self._pool(work)]
-        return [{"gdn": self._gdn, "kda": self._kda, "rwkv6": self._rwkv6}[work.case.op](work)]
+            make = self._pool
+        # Its prefill computes gates in kernels of their own in any case.
+        both = [None] if work.case.work == "prefill" else [None, given_gates(work)]
+        return [make(work, given) for given in both]
 
-    def _gdn(self, work: Workload) -> Call:
-        name = "chunk" if work.case.work == "prefill" else "fused_recurrent"
-        function = getattr(self.gdn, f"{name}_gated_delta_rule")
-        v_first = work.case.layout == "vk"
+    def _function(self, work: Workload, module: Any, name: str) -> tuple[Any, str]:
+        prefix = "chunk" if work.case.work == "prefill" else "fused_recurrent"
+        return getattr(module, f"{prefix}_{name}"), prefix
 
-        def run(i: int):
-            s = work.sets[i]
-            return function(
-                s.q, s.k, s.v, g=s.gate, beta=s.b, scale=s.scale,
-                initial_state=s.state, output_final_state=True,
-                use_qk_l2norm_in_kernel=True, use_gate_in_kernel=True,
-                A_log=s.A_log, dt_bias=s.dt_bias, use_beta_sigmoid_in_kernel=True,
-                state_v_first=v_first, cu_seqlens=s.cu_seqlens,
-            )  # fmt: skip
-
-        return Call(run, note=name)
-
-    def _kda_arguments(self, work: Workload) -> dict:
-        bounded = work.case.gate == "bounded"
-        return {
-            "use_qk_l2norm_in_kernel": True,
-            "use_gate_in_kernel": True,
-            "use_beta_sigmoid_in_kernel": True,
-            "lower_bound": LOWER_BOUND if bounded else None,
-            "state_v_first": work.case.layout == "vk",
-        }
-
-    def _kda(self, work: Workload) -> Call:
-        arguments = self._kda_arguments(work)
-        name = "chunk" if work.case.work == "prefill" else "fused_recurrent"
-        if name == "chunk":
-            # The fast path needs the bound; without it fla takes its slow exact one.
-            arguments["safe_gate"] = work.case.gate == "bounded"
-        function = getattr(self.kda, f"{name}_kda")
+    def _gdn(self, work: Workload, given: list[Given] | None) -> Call:
+        function, note = self._function(work, self.gdn, "gated_delta_rule")
 
         def run(i: int):
             s = work.sets[i]
             return function(
-                s.q, s.k, s.v, s.gate, s.b, A_log=s.A_log, dt_bias=s.dt_bias, scale=s.scale,
-                initial_state=s.state, output_final_state=True, cu_seqlens=s.cu_seqlens,
-                **arguments,
+                s.q, s.k, s.v, scale=s.scale, initial_state=s.state, output_final_state=True,
+                cu_seqlens=s.cu_seqlens, **flags(work.case, s, given[i] if given else None),
             )  # fmt: skip
 
-        return Call(run, note=name)
+        return Call(run, scope_of(given), note)
 
-    def _pool(self, work: Workload) -> Call:
+    def _kda(self, work: Workload, given: list[Given] | None) -> Call:
+        function, note = self._function(work, self.kda, "kda")
+        # Prefill's fast path needs the bound; without it fla takes its slow exact one.
+        more = {"safe_gate": work.case.gate == "bounded"} if note == "chunk" else {}
+
+        def run(i: int):
+            s = work.sets[i]
+            return function(
+                s.q, s.k, s.v, scale=s.scale, initial_state=s.state, output_final_state=True,
+                cu_seqlens=s.cu_seqlens, **flags(work.case, s, given[i] if given else None), **more,
+            )  # fmt: skip
+
+        return Call(run, scope_of(given), note)
+
+    def _pool(self, work: Workload, given: list[Given] | None) -> Call:
         """KDA with states in a pool; with two-dimensional slots it keeps every token's state."""
-        arguments = self._kda_arguments(work)
         outputs = empty_outputs(work)
         assert work.slots is not None
         slots = work.slots
@@ -99,17 +89,16 @@ class Library(Peer):
         def run(i: int):
             s = work.sets[i]
             self.kda_pool.fused_recurrent_kda_fwd(
-                s.q, s.k, s.v, s.gate, s.b, A_log=s.A_log, dt_bias=s.dt_bias, scale=s.scale,
-                initial_state=work.pool, inplace_final_state=True,
-                ssm_state_indices=slots[i], out=outputs[i], **arguments,
+                s.q, s.k, s.v, scale=s.scale, initial_state=work.pool, inplace_final_state=True,
+                ssm_state_indices=slots[i], out=outputs[i],
+                **flags(work.case, s, given[i] if given else None),
             )  # fmt: skip
             return outputs[i], None
 
-        return Call(run, note="fused_recurrent_kda_fwd")
+        return Call(run, scope_of(given), "fused_recurrent_kda_fwd")
 
     def _rwkv6(self, work: Workload) -> Call:
-        name = "chunk" if work.case.work == "prefill" else "fused_recurrent"
-        function = getattr(self.rwkv6, f"{name}_rwkv6")
+        function, note = self._function(work, self.rwkv6, "rwkv6")
 
         def run(i: int):
             s = work.sets[i]
@@ -118,4 +107,26 @@ class Library(Peer):
                 initial_state=s.state, output_final_state=True, cu_seqlens=s.cu_seqlens,
             )  # fmt: skip
 
-        return Call(run, note=name)
+        return Call(run, note=note)
+
+
+def scope_of(given: list[Given] | None) -> str:
+    return "gates given" if given else "fused"
+
+
+def flags(case: Case, s: Inputs, given: Given | None) -> dict[str, Any]:
+    """fla's arguments for gates and norms, which linattn's functions share."""
+    common = {"use_qk_l2norm_in_kernel": True, "state_v_first": case.layout == "vk"}
+    if given:
+        return {**common, "g": given.g, "beta": given.beta}
+    bound = {"lower_bound": LOWER_BOUND if case.gate == "bounded" else None}
+    return {
+        **common,
+        **(bound if case.op == "kda" else {}),
+        "g": s.gate,
+        "beta": s.b,
+        "A_log": s.A_log,
+        "dt_bias": s.dt_bias,
+        "use_gate_in_kernel": True,
+        "use_beta_sigmoid_in_kernel": True,
+    }

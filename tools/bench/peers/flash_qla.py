@@ -50,6 +50,6 @@ class Library(Peer):
             return call(s, torch_gate(work.case, s), torch_beta(s))
 
         return [
-            Call(kernels, "kernels", "log decay and beta given"),
-            Call(with_torch, "with torch", "log decay and beta computed by torch"),
+            Call(kernels, "gates given"),
+            Call(with_torch, "with torch", "gates by torch"),
         ]

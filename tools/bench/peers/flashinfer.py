@@ -134,7 +134,7 @@ class Library(Peer):
             )  # fmt: skip
             return outputs[i], states[i]
 
-        return Call(run, "kernels", "q, k normalised, decay and beta given")
+        return Call(run, "norms, gates given")
 
 
 def _flat(outputs: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -11,7 +11,8 @@ import torch
 
 from ..cases import LOWER_BOUND, Case
 from ..inputs import Inputs, Workload
-from . import Call, Peer, empty_outputs
+from . import Call, Given, Peer, empty_outputs, given_gates
+from .fla import flags, scope_of
 
 
 class Library(Peer):
@@ -36,48 +37,39 @@ class Library(Peer):
         return None
 
     def prepare(self, work: Workload) -> list[Call]:
+        both = [None] if work.case.op == "rwkv6" else [None, given_gates(work)]
         if work.case.form == "functional":
-            return [self._functional(work)]
-        return [self._pool(work), *self._overlapped(work)]
+            return [self._functional(work, given) for given in both]
+        return [self._pool(work, given) for given in both] + self._overlapped(work)
 
-    def _functional(self, work: Workload) -> Call:
-        fused: dict[str, Any] = {
-            "use_qk_l2norm_in_kernel": True,
-            "use_gate_in_kernel": True,
-            "use_beta_sigmoid_in_kernel": True,
-            "state_v_first": work.case.layout == "vk",
-        }
-        if work.case.op == "rwkv6":
-            function = self.linattn.fused_recurrent_rwkv6
+    def _functional(self, work: Workload, given: list[Given] | None) -> Call:
+        case, linattn = work.case, self.linattn
+        if case.op == "rwkv6":
 
             def run_rwkv6(i: int):
                 s = work.sets[i]
-                return function(
+                return linattn.fused_recurrent_rwkv6(
                     s.q, s.k, s.v, s.gate, s.u, scale=s.scale, initial_state=s.state,
                     output_final_state=True, cu_seqlens=s.cu_seqlens,
                 )  # fmt: skip
 
             return Call(run_rwkv6)
-        if work.case.op == "kda":
-            function = self.linattn.fused_recurrent_kda
-            fused["lower_bound"] = LOWER_BOUND if work.case.gate == "bounded" else None
-        else:
-            function = self.linattn.fused_recurrent_gated_delta_rule
+        name = "kda" if case.op == "kda" else "gated_delta_rule"
+        function = getattr(linattn, f"fused_recurrent_{name}")
 
         def run(i: int):
             s = work.sets[i]
             return function(
-                s.q, s.k, s.v, g=s.gate, beta=s.b, A_log=s.A_log, dt_bias=s.dt_bias,
-                scale=s.scale, initial_state=s.state, output_final_state=True,
-                cu_seqlens=s.cu_seqlens, **fused,
+                s.q, s.k, s.v, scale=s.scale, initial_state=s.state, output_final_state=True,
+                cu_seqlens=s.cu_seqlens, **flags(case, s, given[i] if given else None),
             )  # fmt: skip
 
-        return Call(run)
+        return Call(run, scope_of(given))
 
-    def _pool(self, work: Workload) -> Call:
+    def _pool(self, work: Workload, given: list[Given] | None) -> Call:
         """One step on a pool; with a row of slots per row it keeps the state of every token."""
-        launches = pool_launches(work)
-        options = options_of(work.case)
+        launches = pool_launches(work, given)
+        options = options_of(work.case, given is not None)
 
         def run(i: int):
             self.linattn.step(
@@ -85,25 +77,26 @@ class Library(Peer):
             )
             return launches[i]["o"], None
 
-        return Call(run)
+        return Call(run, scope_of(given))
 
     def _overlapped(self, work: Workload) -> list[Call]:
         """The same kernel by programmatic dependent launch, where there is that."""
         case, device = work.case, work.device
         if device.type != "cuda":
             return []
-        tensors = tensors_of(case, work.sets[0])
+        where = f"cuda:{device.index or 0}"
         kinds = {torch.bfloat16: "bf16", torch.float32: "f32"}
+        tensors = tensors_of(case, work.sets[0], None)
         kernel = self.linattn.kernel(
             case.op, key_dim=case.K, value_dim=case.V, state_layout=case.layout,
-            options=options_of(case), device=f"cuda:{device.index or 0}",
+            options=options_of(case, False), device=where,
             types={"o": "bf16", **{name: kinds[t.dtype] for name, t in tensors.items()}},
         )  # fmt: skip
         try:
-            plan = kernel.prepare(f"cuda:{device.index or 0}", pdl=True)
+            plan = kernel.prepare(where, pdl=True)
         except self.linattn.Unsupported:
             return []
-        launches = pool_launches(work)
+        launches = pool_launches(work, None)
 
         def run(i: int):
             plan(**launches[i])
@@ -112,31 +105,36 @@ class Library(Peer):
         return [Call(run, "pdl", "may start while the kernel before it still runs")]
 
 
-def options_of(case: Case) -> dict[str, Any]:
+def options_of(case: Case, is_given: bool) -> dict[str, Any]:
     """Options of the specs in examples/ for a case."""
+    if is_given:
+        return {"gate": "precomputed", "beta": "value"}
     return {"gate": "bounded", "lower_bound": LOWER_BOUND} if case.gate == "bounded" else {}
 
 
-def pool_launches(work: Workload) -> list[dict[str, Any]]:
+def pool_launches(work: Workload, given: list[Given] | None) -> list[dict[str, Any]]:
     """The arguments of a launch on each buffer set."""
     assert work.slots is not None
+    outputs = empty_outputs(work)
     return [
         {
-            **tensors_of(work.case, inputs),
+            **tensors_of(work.case, inputs, given[i] if given else None),
             "S": work.pool,
-            "o": output,
+            "o": outputs[i],
             "src_slots": slots if slots.dim() == 1 else slots[:, 0],
             "dst_slots": slots,
             "scale": inputs.scale,
         }
-        for inputs, slots, output in zip(work.sets, work.slots, empty_outputs(work), strict=True)
+        for i, (inputs, slots) in enumerate(zip(work.sets, work.slots, strict=True))
     ]
 
 
-def tensors_of(case: Case, s: Inputs) -> dict[str, Any]:
+def tensors_of(case: Case, s: Inputs, given: Given | None) -> dict[str, Any]:
     """A launch's tensors by the names of the specs in examples/."""
     if case.op == "rwkv6":
         return {"r": s.q, "k": s.k, "v": s.v, "w": s.gate, "u": s.u}
+    if given:
+        return {"q": s.q, "k": s.k, "v": s.v, "g": given.g, "beta": given.beta}
     dt_bias = s.dt_bias
     if case.op == "kda" and dt_bias is not None:
         dt_bias = dt_bias.view(case.HV, case.K)

@@ -174,7 +174,7 @@ def run_fakes(
     """Runs fake peers and returns the document as it was written."""
     monkeypatch.setattr(runner, "load_peer", load_fake)
     device = torch.device("cpu")
-    timed = options.get("timed_gates", ("weak",))
+    timed = options.setdefault("timed_gates", ("weak",))
     facts = {"work": "decode", "timed_gates": timed, **(arguments or {})}
     record = Record(path / "decode.json", facts, device)
     settings = runner.Options(device, replays=2, verbose=False, **options)

@@ -46,10 +46,34 @@ def test_ratios_are_theirs_over_ours(document):
     assert " 0.2500 |" in line and "(0.5000)" in line
 
 
+def test_ratios_compare_with_ours_of_the_same_scope(document):
+    entry = copy.deepcopy(document["cases"][0])
+    ours = next(row for row in entry["rows"] if row["peer"] == "ours")
+    given = {**ours, "scope": "gates given"}
+    entry["rows"].append(given)
+    assert report.ours_like(entry, "right", {"ours"}) is ours
+    assert report.ours_like(entry, "right [gates given]", {"ours"}) is given
+    assert report.ours_like(entry, "right [with torch]", {"ours"}) is ours
+
+
+def test_our_errors_are_compared_with_the_best(document):
+    document = copy.deepcopy(document)
+    for case in document["cases"]:
+        for row in case["rows"]:
+            for errors in row["errors"].values():
+                errors.update(output=1e-3 if row["peer"] == "ours" else 2e-3, state=1e-8)
+    row = next(row for row in document["cases"][1]["rows"] if row["peer"] == "ours")
+    row["errors"]["strong"]["output"] = 3e-3
+    note = report.error_note(document)
+    assert (
+        note == "Errors of ours over the best other library's, at most: output 1.50, state 1.00.\n"
+    )
+
+
 def test_the_page_names_everything(document):
     text = report.render([document], None)
-    assert "### gdn decode, pool, [K, V] of 16 x 16" in text
-    assert "### kda decode, pool, [K, V] of 16 x 16, softplus gate" in text
+    assert "### gdn decode, pool, [K, V] of 16 x 16, weak gates" in text
+    assert "### kda decode, pool, [K, V] of 16 x 16, softplus gate, weak gates" in text
     assert "- absent: missing. Missing: not on this machine" in text
     assert "- failing: failed (an error)" in text and "no such kernel" in text
     assert "- partial: gdn only (2 cases)" in text

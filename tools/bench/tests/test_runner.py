@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from bench import record
+from bench import record, report
 
 from .fakes import TOOLS, Failing, rows_of, run_fakes, small_cases
 
@@ -33,6 +33,7 @@ def test_right_peers_are_checked_with_both_gates_and_timed_with_one(monkeypatch,
 
 def test_both_gates_are_timed_when_asked(monkeypatch, tmp_path):
     document = run_fakes(monkeypatch, tmp_path, ["right"], timed_gates=("weak", "strong"))
+    assert "Times with strong gates differ from these by at most" in report.render([document], None)
     assert all(set(row["times"]) == {"weak", "strong"} for row in rows_of(document, "right"))
 
 
