@@ -81,7 +81,7 @@ pack() {
   rm -rf "$dir/compile.log" "$dir/tests" "$dir/bench" "$dir/python"
   cp "$root/build/bin/dl-run" "$here/gpu.sh" "$dir/"
   cp -r "$here/bench" "$dir/"
-  rm -rf "$dir/bench/tests"
+  rm -rf "$dir"/bench/{tests,.*_cache}
   # The package linattn as its wheel has it: with its specs and its library.
   mkdir -p "$dir/python"
   cp -r "$root/runtime/python/linattn" "$dir/python/"
@@ -199,7 +199,7 @@ run_sanitizer() {
 # Times the kernels of the packages beside other libraries.
 time_decode() {
   local size=()
-  [[ $device != cpu ]] || size=(--batch=1,2 --heads=2)
+  [[ $device != cpu ]] || size=("--batch=1,2" "--heads=2")
   PYTHONPATH=$dir/python${PYTHONPATH:+:$PYTHONPATH} LINATTN_PACKAGES=$dir:$dir/given \
     python3 "$here/bench" --work=decode --device="$device" --out="$out" "${size[@]}"
 }
