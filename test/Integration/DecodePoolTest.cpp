@@ -112,7 +112,7 @@ TEST(DecodePool, StridesThatNoAccessFitsAreRefusedR036) {
     options.change = [](std::vector<Argument> &arguments) {
       find(arguments, "S").strides[0] = -find(arguments, "S").strides[0];
     };
-    expectRefused(problem, options, DLK_INVALID_ARGUMENT, "stride 0: expected 0 or more");
+    expectRefused(problem, options, DLK_INVALID_ARGUMENT, "stride 0: expected 0 to 4294967295");
   });
 }
 

@@ -56,3 +56,7 @@ class OutOfMemory(Error, MemoryError):
 
 class GradientError(Error, NotImplementedError):
     """A gradient was asked for: kernels compute forward results only."""
+
+
+class CopyWarning(UserWarning):
+    """A tensor was copied or converted, since no kernel takes it as it is."""

@@ -110,7 +110,7 @@ class Constant:
         self.dtype = _tensors.type_word(dtype)
         self.unit = unit  # the last dimension's stride has to be 1
         # 256 numbers, the largest K and V.
-        self.owner = torch.full((256,), value, dtype=_torch_ops.dtype_of(dtype))
+        self.owner = torch.full((256,), value, dtype=_torch_ops.dtype_of(dtype), device="cpu")
         self.pointer = self.owner.data_ptr()
         if device.type == "cuda":
             data = ctypes.string_at(self.pointer, self.owner.numel() * self.owner.itemsize)

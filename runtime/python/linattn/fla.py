@@ -9,8 +9,9 @@ function turns its flags into a form (:mod:`linattn.recurrent`) and hands over i
 The mathematics is that of the specs (``examples/*.mlir``), which is fla's own: GDN is
 arXiv:2412.06464, KDA arXiv:2510.26692, RWKV-6 arXiv:2404.05892. Arithmetic and states are float32.
 
-Other than fla's functions these copy nothing: a tensor that the kernel cannot read as it lies is a
-``ValueError``. There is no backward pass, and asking for a gradient raises ``NotImplementedError``.
+Real strides are passed on; a tensor that no kernel can read as it lies (fla copies all that are not
+contiguous) is copied, with a :class:`linattn.CopyWarning`. There is no backward pass, and asking
+for a gradient raises ``NotImplementedError``.
 """
 
 from __future__ import annotations
@@ -72,12 +73,21 @@ def _rank(tensor: Any) -> int:
     return tensor.ndim if isinstance(tensor, Tensor) else 0
 
 
-def _check_initial_state(initial_state: Tensor | None) -> None:
-    if isinstance(initial_state, Tensor) and initial_state.dtype is not torch.float32:
+def _float32_state(initial_state: Tensor | None) -> Tensor | None:
+    """The states as kernels take them; those of another type are converted, with a warning."""
+    if not isinstance(initial_state, Tensor) or initial_state.dtype is torch.float32:
+        return initial_state
+    if not initial_state.dtype.is_floating_point:
         raise _errors.InvalidType(
-            f"argument 'initial_state' dtype: expected torch.float32, got {initial_state.dtype} "
-            "(give initial_state.float(): nothing is copied silently)"
+            f"argument 'initial_state' dtype: expected torch.float32, got {initial_state.dtype}"
         )
+    if not torch.compiler.is_compiling():
+        warnings.warn(
+            f"argument 'initial_state': converted from {initial_state.dtype} to torch.float32",
+            _errors.CopyWarning,
+            stacklevel=3,
+        )
+    return initial_state.float()
 
 
 def _check_batch(name: str, tensor: Tensor, cu_seqlens: Tensor | None) -> None:
@@ -162,7 +172,7 @@ def fused_recurrent_gated_delta_rule(
     """
     layout = _state_layout(state_v_first, kwargs)
     _check_batch("q", q, cu_seqlens)
-    _check_initial_state(initial_state)
+    initial_state = _float32_state(initial_state)
     options, beta_input = _beta(use_beta_sigmoid_in_kernel, allow_neg_eigval, "=1")
     options += f",normalize={_flag(use_qk_l2norm_in_kernel)}"
     if use_gate_in_kernel:
@@ -309,7 +319,7 @@ def fused_recurrent_kda(
     """
     layout = _state_layout(state_v_first, kwargs)
     _check_batch("q", q, cu_seqlens)
-    _check_initial_state(initial_state)
+    initial_state = _float32_state(initial_state)
     form, inputs = _kda_form(
         layout,
         (q, k, v, g, beta),
@@ -411,7 +421,7 @@ def fused_recurrent_kda_fwd(
                 "inplace_final_state: expected True with ssm_state_indices, num_accepted_tokens or "
                 "out, got False"
             )
-        _check_initial_state(initial_state)
+        initial_state = _float32_state(initial_state)
         return recurrent(
             form,
             inputs,
@@ -479,7 +489,7 @@ def fused_recurrent_rwkv6(
     if reverse:
         raise _errors.InvalidArgument("reverse: expected False, got True")
     _check_batch("r", r, cu_seqlens)
-    _check_initial_state(initial_state)
+    initial_state = _float32_state(initial_state)
     return recurrent(
         f"rwkv6|kv|decay=log|r,k,v,w,u|{_scale(scale)}",
         [r, k, v, w, u],

@@ -8,6 +8,8 @@ modified. One operator of torch.library, ``linattn::recurrent``, serves all spec
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +17,11 @@ import torch
 from torch import Tensor
 
 from . import _errors, _forms, _launch, _torch_ops
+
+# What the runtime says of a tensor that a packed copy would replace.
+_LIES_BADLY = re.compile(
+    r"argument '(.*?)' (?:stride \d+: expected (?:1|a multiple)|data: .*align)"
+)
 
 
 def run(
@@ -25,19 +32,87 @@ def run(
     scalars: Sequence[float],
     output_final_state: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Launches; see :func:`recurrent`."""
+    """Launches; see :func:`recurrent`. A tensor that the kernel refuses for how it lies is copied,
+    as other implementations do, with a warning."""
+    rest = (row_starts, scalars, output_final_state)
+    try:
+        return _run(form, inputs, initial_state, *rest)
+    except _errors.InvalidArgument as error:
+        refusal = error
+    labels = [*(entry.label for entry in _forms.parse(form).inputs), "initial_state"]
+    tensors = [*inputs, initial_state]
+    copied: list[str] = []
+    while True:
+        found = _LIES_BADLY.match(str(refusal))
+        if found is None or found[1] not in labels or found[1] in copied:
+            raise refusal
+        copied.append(found[1])
+        place = labels.index(found[1])
+        tensor = tensors[place]
+        assert tensor is not None
+        tensors[place] = tensor.clone(memory_format=torch.contiguous_format)
+        try:
+            result = _run(form, tensors[:-1], tensors[-1], *rest)
+            break
+        except _errors.InvalidArgument as error:
+            refusal = error
+    names = ", ".join(f"'{name}'" for name in copied)
+    warnings.warn(
+        f"arguments {names}: copied, since the kernel cannot read them as they lie; contiguous() "
+        "at the caller avoids it",
+        _errors.CopyWarning,
+        stacklevel=4,
+    )
+    return result
+
+
+def _check_sizes(
+    bound: _forms.Bound,
+    inputs: Sequence[Tensor | None],
+    initial_state: Tensor | None,
+    row_starts: Tensor | None,
+) -> int:
+    """The number of sequences; what depends on it has it."""
+    form = bound.form
+    key, value = inputs[form.key], inputs[form.value]
+    assert key is not None and value is not None
+    if key.ndim != 4 or value.ndim != 4:
+        _forms.check_inputs(form, inputs)
+    if key.shape[0] != value.shape[0]:
+        raise _errors.InvalidArgument(
+            f"argument '{form.inputs[form.value].label}' dimension 0: expected "
+            f"B = {key.shape[0]} as in '{form.inputs[0].label}', got {value.shape[0]}"
+        )
+    rows = value.shape[0]
+    if row_starts is not None:
+        if row_starts.ndim != 1:
+            raise _errors.InvalidArgument(
+                f"argument 'cu_seqlens' rank: expected 1 ([N + 1]), got {row_starts.ndim}"
+            )
+        rows = max(row_starts.shape[0] - 1, 0)
+    if initial_state is not None and (initial_state.ndim == 0 or initial_state.shape[0] != rows):
+        raise _errors.InvalidArgument(
+            f"argument 'initial_state' dimension 0: expected N = {rows}, "
+            f"got {initial_state.shape[0] if initial_state.ndim else 'a number'}"
+        )
+    return rows
+
+
+def _run(
+    form: str,
+    inputs: Sequence[Tensor | None],
+    initial_state: Tensor | None,
+    row_starts: Tensor | None,
+    scalars: Sequence[float],
+    output_final_state: bool,
+) -> tuple[Tensor, Tensor | None]:
     bound = _forms.bound_to(
         form, inputs, initial_state, (("cu_seqlens", row_starts),), row_starts is not None
     )
     value = inputs[bound.form.value]
     assert value is not None
-    batch, tokens, heads, _ = value.shape
-    rows = batch if row_starts is None else max(row_starts.shape[0] - 1, 0)
-    if initial_state is not None and initial_state.shape[0] != rows:
-        raise _errors.InvalidArgument(
-            f"argument 'initial_state' dimension 0: expected N = {rows}, "
-            f"got {initial_state.shape[0]}"
-        )
+    rows = _check_sizes(bound, inputs, initial_state, row_starts)
+    tokens, heads = value.shape[1:3]
     if _forms.mode.preparing:
         return value, initial_state
     output = torch.empty_like(value, memory_format=torch.contiguous_format)
@@ -52,12 +127,12 @@ def run(
     _set_states(bound, tensors, (rows, tokens, heads), initial_state, final)
     try:
         _launch.launch(bound.plan.handle, tensors, bound.scalars(scalars), bound.stream())
-    except KeyError:
-        bound.explain(tensors, state_in="initial_state", row_starts="cu_seqlens")
-        raise
     except _errors.Error as error:
         state = "final_state" if initial_state is None else "initial_state"
         raise bound.relabelled(error, state_in=state, state_out="final_state") from None
+    except (KeyError, RuntimeError):  # of a device or layout that has no address
+        bound.explain(tensors, state_in="initial_state", row_starts="cu_seqlens")
+        raise
     return output, final
 
 
@@ -158,7 +233,8 @@ def recurrent(
             ``[B, T, heads]``, parameters ``[heads, dim]`` or ``[heads]``; float32, float16 or
             bfloat16, each on its own.
         initial_state: ``[N, HV, K, V]`` (layout kv) or ``[N, HV, V, K]`` (vk); not modified. None:
-            zeros.
+            zeros. This and the inputs are copied, with a :class:`linattn.CopyWarning`, where the
+            kernel cannot read them as they lie.
         cu_seqlens: ``[N + 1]``, int32 or int64: where sequences begin in a batch of one. None:
             every entry of the batch is a sequence.
         scalars: the numbers that the form names, in its order.

@@ -67,13 +67,13 @@ def _launch_step(
     tensors[bound.accepted] = accepted
     try:
         _launch.launch(bound.plan.handle, tensors, bound.scalars(scalars), bound.stream())
-    except KeyError:
-        bound.explain(tensors, **labels)
-        raise
     except _errors.Error as error:
         if pool_in is None:
             labels = {**labels, "state_in": labels["state_out"]}
         raise bound.relabelled(error, **labels) from None
+    except (KeyError, RuntimeError):  # of a device or layout that has no address
+        bound.explain(tensors, **labels)
+        raise
 
 
 # The same with an output that is given, and with a new one.

@@ -282,6 +282,44 @@ def test_column_slices_are_read_where_they_lie():
     assert torch.equal(sliced[0], whole[0])
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_cannot_be_read_is_copied_with_a_warning(compiled):
+    case = Case(K=32, V=32)
+
+    def call(q, v, state):
+        return fused_recurrent_gated_delta_rule(
+            q, case.k, v, case.g, beta=case.beta, initial_state=state, output_final_state=True
+        )
+
+    expected = call(case.q, case.v, case.h0)
+    if compiled:
+        call = torch.compile(call, fullgraph=True, backend="aot_eager")
+    apart = torch.stack([case.q, case.q], dim=-1)[..., 0]  # a last dimension of stride 2
+    flat = torch.empty(case.v.numel() + 1, dtype=case.v.dtype)
+    shifted = flat[1:].view(case.v.shape).copy_(case.v)  # not at a multiple of 16 bytes
+    turned = case.h0.transpose(-1, -2).contiguous().transpose(-1, -2)
+    for names, arguments in {
+        "'q'": (apart, case.v, case.h0),
+        "'v'": (case.q, shifted, case.h0),
+        "'initial_state'": (case.q, case.v, turned),
+        "'q', 'v', 'initial_state'": (apart, shifted, turned),
+    }.items():
+        with pytest.warns(linattn.CopyWarning, match=f"arguments {names}: copied"):
+            result = call(*arguments)
+        assert all(torch.equal(a, b) for a, b in zip(result, expected))
+
+
+def test_states_of_other_types_are_converted_with_a_warning():
+    case = Case(K=32, V=32)
+    half = case.h0.half()
+    arguments = dict(beta=case.beta, output_final_state=True)
+    inputs = (case.q, case.k, case.v, case.g)
+    expected = fused_recurrent_gated_delta_rule(*inputs, initial_state=half.float(), **arguments)
+    with pytest.warns(linattn.CopyWarning, match="'initial_state': converted from torch.float16"):
+        o, h = fused_recurrent_gated_delta_rule(*inputs, initial_state=half, **arguments)
+    assert torch.equal(o, expected[0]) and torch.equal(h, expected[1]) and h.dtype == torch.float32
+
+
 def test_names_order_and_defaults():
     """The argument lists of fla 0.5, written down here: fla itself need not be installed."""
     expected = {
