@@ -1,0 +1,339 @@
+"""fla's own operator tests of the three recurrent functions, run with linattn's in their place.
+
+--fla-tests names a folder with test_gdn.py, test_kda.py and test_rwkv6.py of fla's repository
+(tests/ops); they are read, never copied. fla itself comes from its wheels. Of its tests those run
+that call a replaced function and no other operator. Where such a test compares two calls of the same
+function, it could not notice an error in both: so every call is also compared with fla's naive
+function, and the test fails if they differ.
+
+Tests run without gradients: the kernels have none. test_rwkv6.py compares chunk_rwkv6 and its
+gradients with fused_recurrent_rwkv6, so there only the parameters are taken, and forward results
+compared with the naive function within the test's own tolerances.
+
+A call that linattn refuses is no failure, but listed with its message.
+
+Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import common
+import linattn
+import pytest
+import torch
+import torch.nn.functional as F
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # fla warns where there is no GPU
+    import fla.utils
+    from fla.ops.gated_delta_rule.gate import naive_gdn_gate
+    from fla.ops.gated_delta_rule.naive import naive_recurrent_gated_delta_rule
+    from fla.ops.kda.gate import naive_kda_gate, naive_kda_lowerbound_gate
+    from fla.ops.kda.naive import naive_recurrent_kda
+    from fla.ops.rwkv6.recurrent_naive import naive_recurrent_rwkv6
+
+Call = dict[str, Any]
+Result = tuple[torch.Tensor, torch.Tensor]
+
+# Function, test file, module of fla that exports it. fla also has the function in .fused_recurrent.
+GDN, KDA, RWKV6 = "fused_recurrent_gated_delta_rule", "fused_recurrent_kda", "fused_recurrent_rwkv6"
+FUNCTIONS = {
+    GDN: ("test_gdn.py", "fla.ops.gated_delta_rule"),
+    KDA: ("test_kda.py", "fla.ops.kda"),
+    RWKV6: ("test_rwkv6.py", "fla.ops.rwkv6"),
+}
+TOLERANCE = 0.005  # the widest of the tests' own; they apply theirs besides
+
+
+# --------------------------------------------------------------------------------------------
+# The judge: fla's naive functions, brought to the arguments of the recurrent ones
+# --------------------------------------------------------------------------------------------
+
+
+def by_row(call: Call, names: tuple[str, ...], naive: Callable[[Call, Any], Result]) -> Result:
+    """The naive functions know no cu_seqlens: row by row, where there are any."""
+    state = call["initial_state"]
+    if call["cu_seqlens"] is None:
+        return naive(call, state)
+    starts = call["cu_seqlens"].tolist()
+    results = []
+    for n, (first, last) in enumerate(zip(starts, starts[1:], strict=False)):
+        row = {name: call[name][:, first:last] for name in names}
+        results.append(naive(call | row, None if state is None else state[n : n + 1]))
+    outputs, states = zip(*results, strict=True)
+    return torch.cat(outputs, 1), torch.cat(states, 0)
+
+
+def delta_inputs(call: Call) -> Call:
+    """q, k and beta as the naive functions take them."""
+    q, k, beta = call["q"], call["k"], call["beta"]
+    if call["use_qk_l2norm_in_kernel"]:
+        q, k = (F.normalize(x.float(), p=2, dim=-1) for x in (q, k))
+    if call["use_beta_sigmoid_in_kernel"]:
+        beta = beta.float().sigmoid() * (2 if call["allow_neg_eigval"] else 1)
+    return {"q": q, "k": k, "beta": beta}
+
+
+def naive_delta(call: Call, naive: Callable[[Call, Any], Result]) -> Result:
+    call = call | delta_inputs(call)
+    v_first = call["state_v_first"] or call.get("kwargs", {}).get("transpose_state_layout", False)
+    if v_first and call["initial_state"] is not None:
+        call["initial_state"] = call["initial_state"].transpose(2, 3)
+    o, state = by_row(call, ("q", "k", "v", "g", "beta"), naive)
+    return o, state.transpose(2, 3) if v_first else state
+
+
+def naive_gdn(call: Call) -> Result:
+    if call["use_gate_in_kernel"]:
+        call = call | {"g": naive_gdn_gate(call["g"], call["A_log"], call["dt_bias"])}
+
+    def naive(row: Call, state: Any) -> Result:
+        q, k = (row[x].repeat_interleave(row["v"].shape[2] // row[x].shape[2], dim=2) for x in "qk")
+        rest = {"scale": row["scale"], "initial_state": state, "output_final_state": True}
+        return naive_recurrent_gated_delta_rule(q=q, k=k, v=row["v"], beta=row["beta"], g=row["g"], **rest)
+
+    return naive_delta(call, naive)
+
+
+def naive_kda(call: Call) -> Result:
+    bound = call["lower_bound"]
+    if call["use_gate_in_kernel"] and bound is not None:
+        call = call | {"g": naive_kda_lowerbound_gate(call["g"], call["A_log"], call["dt_bias"], bound)}
+    elif call["use_gate_in_kernel"]:
+        call = call | {"g": naive_kda_gate(call["g"], call["A_log"], call["dt_bias"])}
+
+    def naive(row: Call, state: Any) -> Result:
+        inputs = {name: row[name] for name in ("q", "k", "v", "g", "beta", "scale")}
+        return naive_recurrent_kda(**inputs, initial_state=state, output_final_state=True)
+
+    return naive_delta(call, naive)
+
+
+def naive_rwkv6(call: Call) -> Result:
+    def naive(row: Call, state: Any) -> Result:
+        r, k, v, w = (row[name].transpose(1, 2) for name in "rkvw")
+        rest = {"scale": row["scale"], "initial_state": state, "output_final_state": True}
+        o, last = naive_recurrent_rwkv6(r.float(), k, v, w, row["u"], **rest)
+        return o.transpose(1, 2), last
+
+    return by_row(call, ("r", "k", "v", "w"), naive)
+
+
+JUDGES: dict[str, Callable[[Call], Result]] = {GDN: naive_gdn, KDA: naive_kda, RWKV6: naive_rwkv6}
+
+
+class Judged:
+    """A function of linattn whose every result is compared with that of fla's naive function."""
+
+    def __init__(self, name: str, theirs: Callable[..., Any]) -> None:
+        self.ours: Callable[..., Any] = getattr(linattn, name)
+        self.judge, self.signature = JUDGES[name], inspect.signature(theirs)
+        self.calls, self.worst = 0, {"o": 0.0, "ht": 0.0}
+        self.refusals: list[str] = []
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        try:
+            o, state = self.ours(*args, **keywords)
+        except common.REFUSALS as error:
+            self.refusals.append(f"{type(error).__name__}: {error}")
+            raise
+        bound = self.signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        expected = dict(zip(("o", "ht"), self.judge(dict(bound.arguments)), strict=True))
+        self.calls += 1
+        for name, actual in (("o", o), ("ht", state)):
+            if actual is None:
+                continue
+            found = common.difference(expected[name].float(), actual.float())
+            self.worst[name] = max(self.worst[name], found["ratio"])
+            if not found["ratio"] < TOLERANCE and not found["max"] < 1e-6:
+                raise AssertionError(f"{name}: expected a ratio below {TOLERANCE} to naive, got {found}")
+        return o, state
+
+
+# --------------------------------------------------------------------------------------------
+# fla's tests
+# --------------------------------------------------------------------------------------------
+
+
+def names_in(code: CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= names_in(constant)
+    return found
+
+
+def operators_of(item: pytest.Item) -> set[str]:
+    function = getattr(item, "function", None)
+    names = names_in(inspect.unwrap(function).__code__) if function else set()
+    return {name for name in names if name.startswith(("chunk_", "fused_", "prepare_", "_flash", "naive_chunk"))}
+
+
+def work_of(item: pytest.Item) -> int:
+    """Multiplications of a call, up to a factor: for the limit of --max-work."""
+    callspec = getattr(item, "callspec", None)
+    size = dict(callspec.params) if callspec else {}
+    return work(size)
+
+
+def work(size: dict[str, Any]) -> int:
+    tokens = size["cu_seqlens"][-1] if "cu_seqlens" in size else size.get("B", 1) * size.get("T", 1)
+    return int(tokens * size.get("HV", size.get("H", 1)) * size.get("D", 1) ** 2)
+
+
+class Tests:
+    """A pytest plugin: selects tests, and notes what became of them."""
+
+    def __init__(self, report: common.Report) -> None:
+        self.report = report
+        self.left_out: list[str] = []
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        limit = self.report.options.max_work
+        mine = [item for item in items if operators_of(item) and operators_of(item) <= set(FUNCTIONS)]
+        self.left_out = [item.name for item in mine if limit and work_of(item) > limit]
+        kept = [item for item in mine if item.name not in self.left_out]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        with torch.no_grad():
+            yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, None]:
+        outcome = yield
+        result = outcome.get_result()
+        if call.when != "call" and result.outcome == "passed":
+            return
+        facts: dict[str, Any] = {"outcome": result.outcome, "function": min(operators_of(item))}
+        if call.excinfo and result.outcome == "failed":
+            facts["message"] = f"{call.excinfo.typename}: {call.excinfo.value}"[:600]
+            if call.excinfo.errisinstance(common.REFUSALS):
+                facts["outcome"] = "refused"
+        self.report.add(item.name, facts["outcome"] != "failed", **facts)
+
+
+def run_tests(report: common.Report, files: list[Path]) -> list[str]:
+    """Names of the tests that were left out as too large."""
+    plugin = Tests(report)
+    # The folder's conftest.py is for fla's kernels, and may not be there.
+    arguments = ["-q", "-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "--noconftest"]
+    status = pytest.main([*arguments, "--import-mode=importlib", *map(str, files)], plugins=[plugin])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        report.add("collection", False, outcome="failed", message=f"pytest: {status!r}")
+    return plugin.left_out
+
+
+# --------------------------------------------------------------------------------------------
+# RWKV6: the parameters of fla's tests, forward only
+# --------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(f"fla_grid_{path.stem}", path)
+    assert specification and specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def parameters(module: ModuleType) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and parameters of each test whose parameters are sizes."""
+    for name, function in vars(module).items():
+        for mark in getattr(function, "pytestmark", []):
+            if name.startswith("test_") and mark.name == "parametrize":
+                for values in mark.args[1]:
+                    yield f"{name}[{values.id}]", dict(zip(mark.args[0], values.values, strict=True))
+
+
+def rwkv6_call(size: dict[str, Any], device: str) -> Call:
+    torch.manual_seed(42)
+    heads, dim, dtype = size["H"], size["D"], size["dtype"]
+    cu_seqlens = size.get("cu_seqlens")
+    rows, (batch, tokens) = size.get("B", 1), (size.get("B", 1), size.get("T", 0))
+    if cu_seqlens is not None:
+        rows, batch, tokens = len(cu_seqlens) - 1, 1, cu_seqlens[-1]
+        cu_seqlens = torch.tensor(cu_seqlens, dtype=torch.int32, device=device)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, dtype=dtype, device=device)
+
+    r, k, v, w = (random(batch, tokens, heads, dim) for _ in range(4))
+    w = F.logsigmoid(w) / size.get("gate_logit_normalizer", 1)
+    state = random(rows, heads, dim, dim)
+    return {"r": r, "k": k, "v": v, "w": w, "u": random(heads, dim), "initial_state": state, "cu_seqlens": cu_seqlens}
+
+
+def run_rwkv6(report: common.Report, path: Path, judged: Judged) -> list[str]:
+    left_out = []
+    for name, size in parameters(load(path)):
+        if report.options.max_work and work(size) > report.options.max_work:
+            left_out.append(name)
+            continue
+        facts: dict[str, Any] = {"outcome": "passed", "function": RWKV6}
+        try:
+            call = rwkv6_call(size, report.options.device)
+            o, _ = judged(**call, output_final_state=True)
+            again, none = judged.ours(**call, output_final_state=False)
+            if none is not None or not torch.equal(o, again):
+                raise AssertionError("expected the same o and no state without output_final_state")
+        except common.REFUSALS as error:
+            facts |= {"outcome": "refused", "message": f"{type(error).__name__}: {error}"}
+        except AssertionError as error:
+            facts |= {"outcome": "failed", "message": str(error)}
+        report.add(name, facts["outcome"] != "failed", **facts)
+    return left_out
+
+
+def install(device: str) -> dict[str, Judged]:
+    """Puts the judged functions where the tests will import them from."""
+    fla.utils.device = device.split(":")[0]
+    result = {}
+    for name, (_, module) in FUNCTIONS.items():
+        theirs = getattr(importlib.import_module(f"{module}.fused_recurrent"), name)
+        result[name] = Judged(name, theirs)
+        for place in (module, f"{module}.fused_recurrent"):
+            setattr(importlib.import_module(place), name, result[name])
+    return result
+
+
+def main() -> int:
+    parser = common.parser(__doc__)
+    parser.add_argument("--fla-tests", type=Path, required=True, help="folder with fla's tests/ops")
+    parser.add_argument("--max-work", type=int, default=0, help="leave out larger cases: tokens * HV * D^2")
+    options = parser.parse_args()
+    files = [options.fla_tests / file for file, _ in FUNCTIONS.values()]
+    for file in files:
+        if not file.exists():
+            parser.error(f"--fla-tests: expected {file.name} in '{options.fla_tests}', got none")
+    os.environ.setdefault("FLA_CI_ENV", "0")
+    report = common.Report("fla_grid", options)
+    judged = install(options.device)
+    left_out = run_tests(report, files[:2])
+    left_out += run_rwkv6(report, files[2], judged[RWKV6])
+    summary = []
+    for name, function in judged.items():
+        outcomes = [case["outcome"] for case in report.cases if case.get("function") == name]
+        counts = ", ".join(f"{outcomes.count(word)} {word}" for word in ("passed", "failed", "refused"))
+        summary.append({"function": name, "counts": counts, "calls": function.calls, "worst": function.worst})
+        summary[-1]["refusals"] = sorted(set(function.refusals))
+        print(f"      {name}: {counts}; {function.calls} calls judged, worst {function.worst}")
+    return report.finish(f"{len(left_out)} left out", functions=summary, left_out=left_out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
