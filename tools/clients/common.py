@@ -98,20 +98,25 @@ def delta_rule(
     g: torch.Tensor,
     beta: torch.Tensor,
     *,
+    gv: torch.Tensor | None = None,
     scale: float | None = None,
     initial_state: torch.Tensor | None = None,
     normalize: bool = False,
     state_v_first: bool = False,
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gated delta rule in f64: GDN with g [B, T, HV], KDA with g [B, T, HV, K]; g is a log."""
+    """The gated delta rule in f64: GDN with g [B, T, HV], KDA with g [B, T, HV, K]; g is a log, and
+    so is gv [B, T, HV, V]. beta is [B, T, HV] or [B, T, HV, V]."""
     heads, key_dim, value_dim = v.shape[2], k.shape[3], v.shape[3]
     scale = key_dim**-0.5 if scale is None else scale
     qs, ks = (_heads(x, heads) for x in (q, k))
     if normalize:
         qs, ks = _normalized(qs), _normalized(ks)
     decay = g.double().exp()
-    decay = decay.unsqueeze(-1) if g.dim() == 3 else decay
+    decay = (decay.unsqueeze(-1) if g.dim() == 3 else decay).unsqueeze(-1)
+    if gv is not None:
+        decay = decay * gv.double().exp().unsqueeze(-2)
+    beta = beta.unsqueeze(-1) if beta.dim() == 3 else beta
     rows = list(_rows(q.shape[0], q.shape[1], cu_seqlens))
     states = torch.zeros(len(rows), heads, key_dim, value_dim, dtype=torch.float64, device=q.device)
     if initial_state is not None:
@@ -119,9 +124,9 @@ def delta_rule(
     o = torch.zeros(v.shape, dtype=torch.float64, device=v.device)
     for n, b, first, last in rows:
         for t in range(first, last):
-            states[n] *= decay[b, t].unsqueeze(-1)
+            states[n] *= decay[b, t]
             old = torch.einsum("hkv,hk->hv", states[n], ks[b, t])
-            u = beta[b, t].double().unsqueeze(-1) * (v[b, t].double() - old)
+            u = beta[b, t].double() * (v[b, t].double() - old)
             states[n] += ks[b, t].unsqueeze(-1) * u.unsqueeze(-2)
             o[b, t] = scale * torch.einsum("hkv,hk->hv", states[n], qs[b, t])
     return o, states.transpose(2, 3) if state_v_first else states

@@ -139,7 +139,7 @@ class Judged:
     def __init__(self, name: str, theirs: Callable[..., Any]) -> None:
         self.ours: Callable[..., Any] = getattr(linattn, name)
         self.judge, self.signature = JUDGES[name], inspect.signature(theirs)
-        self.calls, self.worst = 0, {"o": 0.0, "ht": 0.0}
+        self.calls, self.unjudged, self.worst = 0, 0, {"o": 0.0, "ht": 0.0}
         self.refusals: list[str] = []
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -151,6 +151,10 @@ class Judged:
         bound = self.signature.bind(*args, **keywords)
         bound.apply_defaults()
         expected = dict(zip(("o", "ht"), self.judge(dict(bound.arguments)), strict=True))
+        if not all(x.isfinite().all() for x in expected.values()):
+            # Some calls of fla's tests only look at a warning: long rows of keys of any length.
+            self.unjudged += 1
+            return o, state
         self.calls += 1
         for name, actual in (("o", o), ("ht", state)):
             if actual is None:
@@ -330,6 +334,7 @@ def main() -> int:
         outcomes = [case["outcome"] for case in report.cases if case.get("function") == name]
         counts = ", ".join(f"{outcomes.count(word)} {word}" for word in ("passed", "failed", "refused"))
         summary.append({"function": name, "counts": counts, "calls": function.calls, "worst": function.worst})
+        summary[-1]["calls_without_finite_reference"] = function.unjudged
         summary[-1]["refusals"] = sorted(set(function.refusals))
         print(f"      {name}: {counts}; {function.calls} calls judged, worst {function.worst}")
     return report.finish(f"{len(left_out)} left out", functions=summary, left_out=left_out)

@@ -202,7 +202,8 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
-    if importlib.util.find_spec("fla"):
+    found = importlib.util.find_spec("fla")
+    if found and found.origin:
         # transformers would take fla's kernels, and there would be no fallback to compare with.
         parser.error("expected a PYTHONPATH without fla, whose functions transformers prefers to its own")
     report = common.Report("qwen3_next", options)
