@@ -26,7 +26,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(description=(description or "").split("\n\n")[0])
     result.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     result.add_argument("--out", type=Path, help="file for the results, JSON")
-    result.add_argument("--quick", action="store_true", help="small sizes, for a machine without a GPU")
+    result.add_argument(
+        "--quick", action="store_true", help="small sizes, for a machine without a GPU"
+    )
     return result
 
 
@@ -51,7 +53,10 @@ class Report:
     def add(self, name: str, ok: bool, **facts: Any) -> None:
         self.cases.append({"name": name, "ok": bool(ok), **facts})
         if not ok:
-            print(f"{self.client}: FAIL {name}: {json.dumps(facts, default=str)[:900]}", file=sys.stderr)
+            print(
+                f"{self.client}: FAIL {name}: {json.dumps(facts, default=str)[:900]}",
+                file=sys.stderr,
+            )
 
     def finish(self, line: str, **facts: Any) -> int:
         """The exit status: 0 if there were cases and all went well."""
@@ -65,7 +70,10 @@ class Report:
             self.options.out.write_text(json.dumps(result, indent=1, default=str) + "\n")
         word = "ok  " if ok else "FAIL"
         passed = len(self.cases) - failed
-        print(f"{word}  {self.client}: {passed} of {len(self.cases)} cases, {line}, {seconds} s", flush=True)
+        print(
+            f"{word}  {self.client}: {passed} of {len(self.cases)} cases, {line}, {seconds} s",
+            flush=True,
+        )
         return 0 if ok else 1
 
 
@@ -74,7 +82,9 @@ class Report:
 # --------------------------------------------------------------------------------------------
 
 
-def _rows(batch: int, tokens: int, cu_seqlens: torch.Tensor | None) -> Iterator[tuple[int, int, int, int]]:
+def _rows(
+    batch: int, tokens: int, cu_seqlens: torch.Tensor | None
+) -> Iterator[tuple[int, int, int, int]]:
     """Row, its entry of the batch, first token and the one after the last."""
     if cu_seqlens is None:
         yield from ((n, n, 0, tokens) for n in range(batch))
@@ -120,7 +130,9 @@ def delta_rule(
     rows = list(_rows(q.shape[0], q.shape[1], cu_seqlens))
     states = torch.zeros(len(rows), heads, key_dim, value_dim, dtype=torch.float64, device=q.device)
     if initial_state is not None:
-        states += initial_state.double().transpose(2, 3) if state_v_first else initial_state.double()
+        states += (
+            initial_state.double().transpose(2, 3) if state_v_first else initial_state.double()
+        )
     o = torch.zeros(v.shape, dtype=torch.float64, device=v.device)
     for n, b, first, last in rows:
         for t in range(first, last):
@@ -186,13 +198,17 @@ def gate(
 
 
 def difference(expected: torch.Tensor, actual: torch.Tensor) -> dict[str, float]:
-    """max: the largest difference; ratio: root mean square of the difference over that of expected."""
+    """max: the largest difference; ratio: its root mean square over that of expected."""
     if expected.shape != actual.shape:
         raise AssertionError(f"expected shape {tuple(expected.shape)}, got {tuple(actual.shape)}")
     a, b = expected.detach().double(), actual.detach().double().to(expected.device)
     gap = (a - b).abs()
     ratio = gap.square().mean().sqrt() / (a.square().mean().sqrt() + 1e-12)
-    return {"max": gap.max().item(), "ratio": ratio.item()} if gap.numel() else {"max": 0.0, "ratio": 0.0}
+    return (
+        {"max": gap.max().item(), "ratio": ratio.item()}
+        if gap.numel()
+        else {"max": 0.0, "ratio": 0.0}
+    )
 
 
 def synchronize(device: str) -> None:

@@ -14,8 +14,9 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-import common
 import pytest
+
+import common
 
 HERE = Path(__file__).resolve().parent
 
@@ -47,7 +48,8 @@ def main() -> int:
     sys.path.insert(0, str(HERE))
     report = common.Report("contract", options)
     plugin = Outcomes(report)
-    arguments = ["-q", "-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", f"--rootdir={HERE}", "-k", options.k]
+    arguments = ["-q", "-q", "--no-header", "--no-summary", "-p", "no:cacheprovider"]
+    arguments += [f"--rootdir={HERE}", "-k", options.k]
     files = [str(HERE / name) for name in ("test_errors.py", "test_torch.py")]
     status = pytest.main([*arguments, *files], plugins=[plugin])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

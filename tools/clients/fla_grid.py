@@ -2,15 +2,16 @@
 
 --fla-tests names a folder with test_gdn.py, test_kda.py and test_rwkv6.py of fla's repository
 (tests/ops); they are read, never copied. fla itself comes from its wheels. Of its tests those run
-that call a replaced function and no other operator. Where such a test compares two calls of the same
-function, it could not notice an error in both: so every call is also compared with fla's naive
+that call a replaced function and no other operator. Where such a test compares two calls of the
+same function, it could not notice an error in both: so every call is also compared with fla's naive
 function, and the test fails if they differ.
 
 Tests run without gradients: the kernels have none. test_rwkv6.py compares chunk_rwkv6 and its
 gradients with fused_recurrent_rwkv6, so there only the parameters are taken, and forward results
 compared with the naive function within the test's own tolerances.
 
-A call that linattn refuses is no failure, but listed with its message.
+A call that linattn refuses is no failure, but listed with its message. Where it refuses a state
+that is not f32, the case is also run with the state in f32, and the result noted.
 
 Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -24,15 +25,17 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-import common
-import linattn
 import pytest
 import torch
 import torch.nn.functional as F
+
+import common
+import linattn
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # fla warns where there is no GPU
@@ -53,6 +56,8 @@ FUNCTIONS = {
     KDA: ("test_kda.py", "fla.ops.kda"),
     RWKV6: ("test_rwkv6.py", "fla.ops.rwkv6"),
 }
+# What operators are called in fla's tests: one that uses another than ours is left out.
+OPERATORS = ("chunk_", "fused_", "prepare_", "_flash", "naive_chunk")
 TOLERANCE = 0.005  # the widest of the tests' own; they apply theirs besides
 
 
@@ -68,7 +73,7 @@ def by_row(call: Call, names: tuple[str, ...], naive: Callable[[Call, Any], Resu
         return naive(call, state)
     starts = call["cu_seqlens"].tolist()
     results = []
-    for n, (first, last) in enumerate(zip(starts, starts[1:], strict=False)):
+    for n, (first, last) in enumerate(pairwise(starts)):
         row = {name: call[name][:, first:last] for name in names}
         results.append(naive(call | row, None if state is None else state[n : n + 1]))
     outputs, states = zip(*results, strict=True)
@@ -100,8 +105,11 @@ def naive_gdn(call: Call) -> Result:
 
     def naive(row: Call, state: Any) -> Result:
         q, k = (row[x].repeat_interleave(row["v"].shape[2] // row[x].shape[2], dim=2) for x in "qk")
-        rest = {"scale": row["scale"], "initial_state": state, "output_final_state": True}
-        return naive_recurrent_gated_delta_rule(q=q, k=k, v=row["v"], beta=row["beta"], g=row["g"], **rest)
+        inputs = {name: row[name] for name in ("v", "beta", "g", "scale")}
+        result: Result = naive_recurrent_gated_delta_rule(
+            q=q, k=k, **inputs, initial_state=state, output_final_state=True
+        )
+        return result
 
     return naive_delta(call, naive)
 
@@ -109,13 +117,16 @@ def naive_gdn(call: Call) -> Result:
 def naive_kda(call: Call) -> Result:
     bound = call["lower_bound"]
     if call["use_gate_in_kernel"] and bound is not None:
-        call = call | {"g": naive_kda_lowerbound_gate(call["g"], call["A_log"], call["dt_bias"], bound)}
+        call = call | {
+            "g": naive_kda_lowerbound_gate(call["g"], call["A_log"], call["dt_bias"], bound)
+        }
     elif call["use_gate_in_kernel"]:
         call = call | {"g": naive_kda_gate(call["g"], call["A_log"], call["dt_bias"])}
 
     def naive(row: Call, state: Any) -> Result:
         inputs = {name: row[name] for name in ("q", "k", "v", "g", "beta", "scale")}
-        return naive_recurrent_kda(**inputs, initial_state=state, output_final_state=True)
+        result: Result = naive_recurrent_kda(**inputs, initial_state=state, output_final_state=True)
+        return result
 
     return naive_delta(call, naive)
 
@@ -162,7 +173,9 @@ class Judged:
             found = common.difference(expected[name].float(), actual.float())
             self.worst[name] = max(self.worst[name], found["ratio"])
             if not found["ratio"] < TOLERANCE and not found["max"] < 1e-6:
-                raise AssertionError(f"{name}: expected a ratio below {TOLERANCE} to naive, got {found}")
+                raise AssertionError(
+                    f"{name}: expected a ratio below {TOLERANCE} to naive, got {found}"
+                )
         return o, state
 
 
@@ -182,7 +195,7 @@ def names_in(code: CodeType) -> set[str]:
 def operators_of(item: pytest.Item) -> set[str]:
     function = getattr(item, "function", None)
     names = names_in(inspect.unwrap(function).__code__) if function else set()
-    return {name for name in names if name.startswith(("chunk_", "fused_", "prepare_", "_flash", "naive_chunk"))}
+    return {name for name in names if name.startswith(OPERATORS)}
 
 
 def work_of(item: pytest.Item) -> int:
@@ -204,9 +217,13 @@ class Tests:
         self.report = report
         self.left_out: list[str] = []
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
         limit = self.report.options.max_work
-        mine = [item for item in items if operators_of(item) and operators_of(item) <= set(FUNCTIONS)]
+        mine = [
+            item for item in items if operators_of(item) and operators_of(item) <= set(FUNCTIONS)
+        ]
         self.left_out = [item.name for item in mine if limit and work_of(item) > limit]
         kept = [item for item in mine if item.name not in self.left_out]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -235,8 +252,18 @@ def run_tests(report: common.Report, files: list[Path]) -> list[str]:
     """Names of the tests that were left out as too large."""
     plugin = Tests(report)
     # The folder's conftest.py is for fla's kernels, and may not be there.
-    arguments = ["-q", "-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "--noconftest"]
-    status = pytest.main([*arguments, "--import-mode=importlib", *map(str, files)], plugins=[plugin])
+    arguments = [
+        "-q",
+        "-q",
+        "--no-header",
+        "--no-summary",
+        "-p",
+        "no:cacheprovider",
+        "--noconftest",
+    ]
+    status = pytest.main(
+        [*arguments, "--import-mode=importlib", *map(str, files)], plugins=[plugin]
+    )
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         report.add("collection", False, outcome="failed", message=f"pytest: {status!r}")
     return plugin.left_out
@@ -261,7 +288,10 @@ def parameters(module: ModuleType) -> Iterator[tuple[str, dict[str, Any]]]:
         for mark in getattr(function, "pytestmark", []):
             if name.startswith("test_") and mark.name == "parametrize":
                 for values in mark.args[1]:
-                    yield f"{name}[{values.id}]", dict(zip(mark.args[0], values.values, strict=True))
+                    yield (
+                        f"{name}[{values.id}]",
+                        dict(zip(mark.args[0], values.values, strict=True)),
+                    )
 
 
 def rwkv6_call(size: dict[str, Any], device: str) -> Call:
@@ -278,8 +308,22 @@ def rwkv6_call(size: dict[str, Any], device: str) -> Call:
 
     r, k, v, w = (random(batch, tokens, heads, dim) for _ in range(4))
     w = F.logsigmoid(w) / size.get("gate_logit_normalizer", 1)
-    state = random(rows, heads, dim, dim)
-    return {"r": r, "k": k, "v": v, "w": w, "u": random(heads, dim), "initial_state": state, "cu_seqlens": cu_seqlens}
+    call: Call = {"r": r, "k": k, "v": v, "w": w, "u": random(heads, dim)}
+    return call | {"initial_state": random(rows, heads, dim, dim), "cu_seqlens": cu_seqlens}
+
+
+def try_rwkv6(judged: Judged, call: Call) -> dict[str, Any]:
+    facts: dict[str, Any] = {"outcome": "passed", "function": RWKV6}
+    try:
+        o, _ = judged(**call, output_final_state=True)
+        again, none = judged.ours(**call, output_final_state=False)
+        if none is not None or not torch.equal(o, again):
+            raise AssertionError("expected the same o and no state without output_final_state")
+    except common.REFUSALS as error:
+        facts |= {"outcome": "refused", "message": f"{type(error).__name__}: {error}"}
+    except AssertionError as error:
+        facts |= {"outcome": "failed", "message": str(error)}
+    return facts
 
 
 def run_rwkv6(report: common.Report, path: Path, judged: Judged) -> list[str]:
@@ -288,18 +332,15 @@ def run_rwkv6(report: common.Report, path: Path, judged: Judged) -> list[str]:
         if report.options.max_work and work(size) > report.options.max_work:
             left_out.append(name)
             continue
-        facts: dict[str, Any] = {"outcome": "passed", "function": RWKV6}
-        try:
-            call = rwkv6_call(size, report.options.device)
-            o, _ = judged(**call, output_final_state=True)
-            again, none = judged.ours(**call, output_final_state=False)
-            if none is not None or not torch.equal(o, again):
-                raise AssertionError("expected the same o and no state without output_final_state")
-        except common.REFUSALS as error:
-            facts |= {"outcome": "refused", "message": f"{type(error).__name__}: {error}"}
-        except AssertionError as error:
-            facts |= {"outcome": "failed", "message": str(error)}
-        report.add(name, facts["outcome"] != "failed", **facts)
+        call = rwkv6_call(size, report.options.device)
+        facts = try_rwkv6(judged, call)
+        ok = facts["outcome"] != "failed"
+        if facts["outcome"] == "refused" and call["initial_state"].dtype != torch.float32:
+            call["initial_state"] = call["initial_state"].float()
+            again = try_rwkv6(judged, call)
+            ok = again["outcome"] == "passed"
+            facts |= {"with_state_in_f32": again["outcome"], "then": again.get("message")}
+        report.add(name, ok, **facts)
     return left_out
 
 
@@ -318,7 +359,9 @@ def install(device: str) -> dict[str, Judged]:
 def main() -> int:
     parser = common.parser(__doc__)
     parser.add_argument("--fla-tests", type=Path, required=True, help="folder with fla's tests/ops")
-    parser.add_argument("--max-work", type=int, default=0, help="leave out larger cases: tokens * HV * D^2")
+    parser.add_argument(
+        "--max-work", type=int, default=0, help="leave out larger cases: tokens * HV * D^2"
+    )
     options = parser.parse_args()
     files = [options.fla_tests / file for file, _ in FUNCTIONS.values()]
     for file in files:
@@ -332,11 +375,16 @@ def main() -> int:
     summary = []
     for name, function in judged.items():
         outcomes = [case["outcome"] for case in report.cases if case.get("function") == name]
-        counts = ", ".join(f"{outcomes.count(word)} {word}" for word in ("passed", "failed", "refused"))
-        summary.append({"function": name, "counts": counts, "calls": function.calls, "worst": function.worst})
+        counts = ", ".join(
+            f"{outcomes.count(word)} {word}" for word in ("passed", "failed", "refused")
+        )
+        summary.append(
+            {"function": name, "counts": counts, "calls": function.calls, "worst": function.worst}
+        )
         summary[-1]["calls_without_finite_reference"] = function.unjudged
         summary[-1]["refusals"] = sorted(set(function.refusals))
-        print(f"      {name}: {counts}; {function.calls} calls judged, worst {function.worst}")
+        worst = ", ".join(f"{key} {value:.1e}" for key, value in function.worst.items())
+        print(f"      {name}: {counts}; {function.calls} calls judged, worst {worst}")
     return report.finish(f"{len(left_out)} left out", functions=summary, left_out=left_out)
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import common
-import linattn
 import torch
 import torch.nn.functional as F
+
+import common
+import linattn
 
 Call = dict[str, Any]
 Result = tuple[torch.Tensor, torch.Tensor]
@@ -21,7 +22,7 @@ Result = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True)
 class Sizes:
-    """B sequences of T tokens, or those of the lengths, packed; K and V that tell transposes apart."""
+    """B sequences of T tokens, or packed ones of the lengths; K and V tell transposes apart."""
 
     B: int = 2
     T: int = 5
@@ -74,7 +75,11 @@ def _gated(call: Call, channels: bool) -> Call:
     call["beta"] = torch.randn(call["beta"].shape, device=device).to(dtype)
     call["A_log"] = torch.rand(heads, device=device)
     call["dt_bias"] = torch.randn(heads * key_dim if channels else heads, device=device)
-    call |= {"use_gate_in_kernel": True, "use_beta_sigmoid_in_kernel": True, "allow_neg_eigval": True}
+    call |= {
+        "use_gate_in_kernel": True,
+        "use_beta_sigmoid_in_kernel": True,
+        "allow_neg_eigval": True,
+    }
     return call
 
 
@@ -99,13 +104,19 @@ def _rwkv6(sizes: Sizes, device: str, dtype: torch.dtype) -> Call:
         return torch.randn(*shape, device=device)
 
     keys = (size.B, size.T, size.HV, size.K)
-    call: Call = {"r": random(*keys), "k": random(*keys), "v": random(size.B, size.T, size.HV, size.V)}
+    call: Call = {
+        "r": random(*keys),
+        "k": random(*keys),
+        "v": random(size.B, size.T, size.HV, size.V),
+    }
     call |= {"w": F.logsigmoid(random(*keys)), "u": random(size.HV, size.K)}
     return _shared({name: tensor.to(dtype) for name, tensor in call.items()}, size, device, size.HV)
 
 
 def _exact_rwkv6(call: Call) -> Result:
-    return common.rwkv6(**{name: value for name, value in call.items() if name != "output_final_state"})
+    return common.rwkv6(
+        **{name: value for name, value in call.items() if name != "output_final_state"}
+    )
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,9 @@ class Operator:
     exact: Callable[[Call], Result]
     gated: Callable[[Call], Call] | None = None
 
-    def call(self, device: str, sizes: Sizes = Sizes(), dtype: torch.dtype = torch.float32, seed: int = 0) -> Call:
+    def call(
+        self, device: str, sizes: Sizes = Sizes(), dtype: torch.dtype = torch.float32, seed: int = 0
+    ) -> Call:
         torch.manual_seed(seed)
         return self.build(sizes, device, dtype)
 

@@ -1,7 +1,7 @@
 """Qwen3-Next of transformers, random weights: generates with linattn in place of its own functions.
 
-Every arm has the same weights and prompts. 'torch' is the model as it is where fla is not installed:
-its fallback in PyTorch. 'ours' has fused_recurrent_gated_delta_rule of linattn for the prompt and for
+Every arm has the same weights and prompts. 'torch' is the model as it is where fla is missing: its
+fallback in PyTorch. 'ours' has fused_recurrent_gated_delta_rule of linattn for the prompt and for
 each token. 'grouped' is the same without the repeated key heads which some versions of transformers
 pass. 'exact' is the model in f64 with a reference in f64.
 
@@ -22,13 +22,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import common
-import linattn
 import torch
 import transformers
 from transformers.models.qwen3_next import modeling_qwen3_next as modeling
 
-# Names under which versions 5.x call the two functions: of the module, and of the layer (older ones).
+import common
+import linattn
+
+# What versions 5.x call the two functions: in the module, and in the layer (older ones).
 FUNCTIONS = ("torch_recurrent_gated_delta_rule", "torch_chunk_gated_delta_rule")
 ATTRIBUTES = ("recurrent_gated_delta_rule", "chunk_gated_delta_rule")
 Rule = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
@@ -56,9 +57,11 @@ def build(dtype: torch.dtype, device: str, quick: bool) -> Any:
         max_position_embeddings=1024,
         initializer_range=0.05,
     )
-    assert {"linear_attention", "full_attention"} == set(config.layer_types), config.layer_types
+    layers = set(config.layer_types or ())
+    assert layers == {"linear_attention", "full_attention"}, layers
     torch.manual_seed(0)
-    model = transformers.Qwen3NextForCausalLM(config).to(dtype).to(device).eval()
+    model: Any = transformers.Qwen3NextForCausalLM(config)
+    model = model.to(dtype).to(device).eval()
     for name in ("eos_token_id", "bos_token_id", "pad_token_id"):
         setattr(model.generation_config, name, None)
     model.generation_config.pad_token_id = 0
@@ -68,33 +71,49 @@ def build(dtype: torch.dtype, device: str, quick: bool) -> Any:
 def in_double(model: Any) -> Any:
     result = copy.deepcopy(model).double()
     if hasattr(result, "set_experts_implementation"):
-        result.set_experts_implementation("eager")  # the default one multiplies groups of matrices, not in f64
+        # The default one multiplies groups of matrices, which torch cannot in f64.
+        result.set_experts_implementation("eager")
     return result
 
 
 def linear_layers(model: Any) -> list[Any]:
-    return [layer for layer in model.modules() if isinstance(layer, modeling.Qwen3NextGatedDeltaNet)]
+    return [
+        layer for layer in model.modules() if isinstance(layer, modeling.Qwen3NextGatedDeltaNet)
+    ]
 
 
 def accepted(keywords: dict[str, Any]) -> dict[str, Any]:
-    """What the layer passes to all of its implementations, without what is meant for others of them."""
-    names = ("g", "beta", "initial_state", "output_final_state", "use_qk_l2norm_in_kernel", "cu_seqlens")
+    """What the layer passes, without what is meant for other implementations."""
+    names = (
+        "g",
+        "beta",
+        "initial_state",
+        "output_final_state",
+        "use_qk_l2norm_in_kernel",
+        "cu_seqlens",
+    )
     return {name: keywords[name] for name in names if name in keywords}
 
 
 def ours(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **keywords: Any) -> Any:
+    # For prompts the layer passes transposes, whose last stride is the number of tokens: fla's
+    # function copies them, ours refuses them.
+    query, key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key, value))
     return linattn.fused_recurrent_gated_delta_rule(query, key, value, **accepted(keywords))
 
 
 def grouped(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **keywords: Any) -> Any:
-    """With 16 key heads for 32 value heads: heads which were repeated are left out again, as views."""
+    """With 16 key heads for 32 value heads: leaves repeated heads out again, as views."""
     repeats = query.shape[2] // 16
     return ours(query[:, :, ::repeats], key[:, :, ::repeats], value, **keywords)
 
 
 def exact(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **keywords: Any) -> Any:
     given = accepted(keywords)
-    keep, normalize = given.pop("output_final_state", False), given.pop("use_qk_l2norm_in_kernel", False)
+    keep, normalize = (
+        given.pop("output_final_state", False),
+        given.pop("use_qk_l2norm_in_kernel", False),
+    )
     o, state = common.delta_rule(query, key, value, normalize=normalize, **given)
     return o.to(value.dtype), state if keep else None
 
@@ -117,7 +136,9 @@ def implementation(model: Any, rule: Rule | None) -> Iterator[common.Counted | N
 
 
 @torch.inference_mode()
-def generate(model: Any, prompt: torch.Tensor, tokens: int, rule: Rule | None) -> tuple[Any, Any, int]:
+def generate(
+    model: Any, prompt: torch.Tensor, tokens: int, rule: Rule | None
+) -> tuple[Any, Any, int]:
     """Tokens [B, tokens], logits [B, tokens, vocabulary] and the number of calls of the rule."""
     with implementation(model, rule) as counted:
         result = model.generate(
@@ -128,14 +149,21 @@ def generate(model: Any, prompt: torch.Tensor, tokens: int, rule: Rule | None) -
             output_logits=True,
             return_dict_in_generate=True,
         )
-    return result.sequences[:, prompt.shape[1] :], torch.stack(result.logits, 1), counted.calls if counted else 0
+    calls = counted.calls if counted else 0
+    return result.sequences[:, prompt.shape[1] :], torch.stack(result.logits, 1), calls
 
 
 @torch.inference_mode()
-def forced(model: Any, prompt: torch.Tensor, tokens: torch.Tensor, rule: Rule | None) -> torch.Tensor:
-    """Logits [B, tokens, vocabulary] where each step is given the same token, whatever the logits say."""
+def forced(
+    model: Any, prompt: torch.Tensor, tokens: torch.Tensor, rule: Rule | None
+) -> torch.Tensor:
+    """Logits [B, tokens, vocabulary] where each step is given its token, not the best one."""
     # Its name from 5.2x on, and the one before.
-    name = "cache" if "cache" in inspect.signature(type(model).forward).parameters else "past_key_values"
+    name = (
+        "cache"
+        if "cache" in inspect.signature(type(model).forward).parameters
+        else "past_key_values"
+    )
     with implementation(model, rule):
         result = model(prompt, use_cache=True)
         logits = [result.logits[:, -1].double()]
@@ -147,7 +175,7 @@ def forced(model: Any, prompt: torch.Tensor, tokens: torch.Tensor, rule: Rule | 
 
 
 def first_divergence(a: tuple[Any, Any, int], b: tuple[Any, Any, int]) -> dict[str, Any]:
-    """Where greedy tokens part, and whether a tie explains it: per row, the first step that differs."""
+    """Per row the first step where greedy tokens differ, and whether a tie explains it."""
     facts: dict[str, Any] = {"equal": bool((a[0] == b[0]).all()), "tie": True, "rows": []}
     for row in range(a[0].shape[0]):
         steps = (a[0][row] != b[0][row]).nonzero().flatten().tolist()
@@ -193,28 +221,36 @@ def check(report: common.Report, dtype: torch.dtype, tokens: int) -> None:
     floor = 1e-5 if dtype == torch.float32 else 1e-3
     for arm in ("ours", "grouped"):
         ok = errors[arm]["ratio"] <= 2 * errors["torch"]["ratio"] + floor
-        facts = {"error": errors[arm], "error_of_torch": errors["torch"], "spread_of_logits": spread}
-        report.add(f"{name} forced {arm}", ok, **facts, largest_per_step=steps[arm], against_torch=apart)
+        facts = {
+            "error": errors[arm],
+            "error_of_torch": errors["torch"],
+            "spread_of_logits": spread,
+        }
+        report.add(
+            f"{name} forced {arm}", ok, **facts, largest_per_step=steps[arm], against_torch=apart
+        )
 
 
 def main() -> int:
     parser = common.parser(__doc__)
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_args()
-    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     found = importlib.util.find_spec("fla")
     if found and found.origin:
         # transformers would take fla's kernels, and there would be no fallback to compare with.
-        parser.error("expected a PYTHONPATH without fla, whose functions transformers prefers to its own")
+        parser.error(
+            "expected a PYTHONPATH without fla, whose functions transformers prefers to its own"
+        )
     report = common.Report("qwen3_next", options)
     for dtype in (torch.float32, torch.bfloat16):
         check(report, dtype, options.tokens)
     greedy = [case for case in report.cases if "equal" in case]
     equal = sum(case["equal"] for case in greedy)
-    forced_cases = [case for case in report.cases if "against_torch" in case and case["name"].endswith("ours")]
-    gaps = ", ".join(f"{case['against_torch']['max']:.1e}" for case in forced_cases)
-    line = f"{options.tokens} tokens equal in {equal} of {len(greedy)} types, logits within {gaps} of torch"
-    return report.finish(line)
+    compared = [case for case in report.cases if case["name"].endswith("forced ours")]
+    gaps = ", ".join(f"{case['against_torch']['max']:.1e}" for case in compared)
+    line = f"{options.tokens} tokens equal in {equal} of {len(greedy)} types"
+    return report.finish(f"{line}, logits within {gaps} of torch")
 
 
 if __name__ == "__main__":
