@@ -18,6 +18,9 @@ from typing import Any
 
 import torch
 
+# Convolutions of f32 would be rounded to TF32 on a GPU, but not those of the reference.
+torch.backends.cudnn.allow_tf32 = False
+
 REFUSALS = (ValueError, TypeError, NotImplementedError)
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -56,6 +55,8 @@ FUNCTIONS = {
     KDA: ("test_kda.py", "fla.ops.kda"),
     RWKV6: ("test_rwkv6.py", "fla.ops.rwkv6"),
 }
+# On pools of states; its one test compares it with the naive function, so no judge is needed.
+POOLS = "fused_recurrent_kda_fwd"
 # What operators are called in fla's tests: one that uses another than ours is left out.
 OPERATORS = ("chunk_", "fused_", "prepare_", "_flash", "naive_chunk")
 TOLERANCE = 0.005  # the widest of the tests' own; they apply theirs besides
@@ -221,9 +222,8 @@ class Tests:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         limit = self.report.options.max_work
-        mine = [
-            item for item in items if operators_of(item) and operators_of(item) <= set(FUNCTIONS)
-        ]
+        known = {*FUNCTIONS, POOLS}
+        mine = [item for item in items if operators_of(item) and operators_of(item) <= known]
         self.left_out = [item.name for item in mine if limit and work_of(item) > limit]
         kept = [item for item in mine if item.name not in self.left_out]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -238,7 +238,7 @@ class Tests:
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, None]:
         outcome = yield
         result = outcome.get_result()
-        if call.when != "call" and result.outcome == "passed":
+        if call.when == "teardown" or (call.when == "setup" and result.outcome == "passed"):
             return
         facts: dict[str, Any] = {"outcome": result.outcome, "function": min(operators_of(item))}
         if call.excinfo and result.outcome == "failed":
@@ -353,6 +353,28 @@ def install(device: str) -> dict[str, Judged]:
         result[name] = Judged(name, theirs)
         for place in (module, f"{module}.fused_recurrent"):
             setattr(importlib.import_module(place), name, result[name])
+    setattr(importlib.import_module("fla.ops.kda.fused_recurrent"), POOLS, getattr(linattn, POOLS))
+    return result
+
+
+def summarize(report: common.Report, name: str, judged: Judged | None) -> dict[str, Any]:
+    """Counts of a function's tests, printed and returned."""
+    cases = [case for case in report.cases if case.get("function") == name]
+    outcomes = [case["outcome"] for case in cases]
+    words = ("passed", "failed", "refused", "skipped")
+    counts = ", ".join(f"{outcomes.count(word)} {word}" for word in words if word in outcomes)
+    again = [case["with_state_in_f32"] for case in cases if "with_state_in_f32" in case]
+    if again:
+        counts += f" ({again.count('passed')} of {len(again)} pass with the state in f32)"
+    result: dict[str, Any] = {"function": name, "counts": counts}
+    line = f"      {name}: {counts or 'no tests'}"
+    if judged:
+        worst = ", ".join(f"{key} {value:.1e}" for key, value in judged.worst.items())
+        line += f"; {judged.calls} calls judged, worst {worst}"
+        result |= {"calls": judged.calls, "worst": judged.worst}
+        result["calls_without_finite_reference"] = judged.unjudged
+        result["refusals"] = sorted(set(judged.refusals))
+    print(line)
     return result
 
 
@@ -367,24 +389,11 @@ def main() -> int:
     for file in files:
         if not file.exists():
             parser.error(f"--fla-tests: expected {file.name} in '{options.fla_tests}', got none")
-    os.environ.setdefault("FLA_CI_ENV", "0")
     report = common.Report("fla_grid", options)
     judged = install(options.device)
     left_out = run_tests(report, files[:2])
     left_out += run_rwkv6(report, files[2], judged[RWKV6])
-    summary = []
-    for name, function in judged.items():
-        outcomes = [case["outcome"] for case in report.cases if case.get("function") == name]
-        counts = ", ".join(
-            f"{outcomes.count(word)} {word}" for word in ("passed", "failed", "refused")
-        )
-        summary.append(
-            {"function": name, "counts": counts, "calls": function.calls, "worst": function.worst}
-        )
-        summary[-1]["calls_without_finite_reference"] = function.unjudged
-        summary[-1]["refusals"] = sorted(set(function.refusals))
-        worst = ", ".join(f"{key} {value:.1e}" for key, value in function.worst.items())
-        print(f"      {name}: {counts}; {function.calls} calls judged, worst {worst}")
+    summary = [summarize(report, name, judged.get(name)) for name in (*FUNCTIONS, POOLS)]
     return report.finish(f"{len(left_out)} left out", functions=summary, left_out=left_out)
 
 

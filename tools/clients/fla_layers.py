@@ -293,9 +293,10 @@ def prepare(device: str) -> None:
 
 def main() -> int:
     parser = common.parser(__doc__)
-    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--tokens", type=int, help="to generate: default 64, with --quick 6")
     parser.add_argument("--only", default="", help="only variants whose name has this in it")
     options = parser.parse_args()
+    options.tokens = options.tokens or (6 if options.quick else 64)
     prepare(options.device)
     warnings.simplefilter("ignore")
     report = common.Report("fla_layers", options)

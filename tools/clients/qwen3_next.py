@@ -61,19 +61,14 @@ def build(dtype: torch.dtype, device: str, quick: bool) -> Any:
     assert layers == {"linear_attention", "full_attention"}, layers
     torch.manual_seed(0)
     model: Any = transformers.Qwen3NextForCausalLM(config)
+    if hasattr(model, "set_experts_implementation"):
+        # The default one multiplies groups of matrices, which torch cannot in f64.
+        model.set_experts_implementation("eager")
     model = model.to(dtype).to(device).eval()
     for name in ("eos_token_id", "bos_token_id", "pad_token_id"):
         setattr(model.generation_config, name, None)
     model.generation_config.pad_token_id = 0
     return model
-
-
-def in_double(model: Any) -> Any:
-    result = copy.deepcopy(model).double()
-    if hasattr(result, "set_experts_implementation"):
-        # The default one multiplies groups of matrices, which torch cannot in f64.
-        result.set_experts_implementation("eager")
-    return result
 
 
 def linear_layers(model: Any) -> list[Any]:
@@ -207,7 +202,7 @@ def check(report: common.Report, dtype: torch.dtype, tokens: int) -> None:
         distinct_tokens=plain[0].unique().numel(),
         **greedy,
     )
-    judge = forced(in_double(model), prompt, plain[0], exact)
+    judge = forced(copy.deepcopy(model).double(), prompt, plain[0], exact)
     spread = judge.std().item()
     errors: dict[str, dict[str, float]] = {}
     steps: dict[str, list[float]] = {}
@@ -233,8 +228,9 @@ def check(report: common.Report, dtype: torch.dtype, tokens: int) -> None:
 
 def main() -> int:
     parser = common.parser(__doc__)
-    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--tokens", type=int, help="to generate: default 64, with --quick 6")
     options = parser.parse_args()
+    options.tokens = options.tokens or (6 if options.quick else 64)
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     found = importlib.util.find_spec("fla")
     if found and found.origin:

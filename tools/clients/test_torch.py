@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import common
+import linattn
 import operators
 from operators import ALL, GDN, KDA, Call, Operator, Sizes
 
@@ -298,6 +299,74 @@ def test_graph_of_decoding() -> None:
             graph.replay()
             expected, state = operator.function(**other)
             assert torch.equal(o, expected) and torch.equal(pool, state), f"{operator} step {seed}"
+
+
+class Pool:
+    """Rows of a pool that decode one token a step, in place; the same call again and again."""
+
+    def __init__(self, operator: Operator, slots: int = 11) -> None:
+        self.operator, self.sizes = operator, Sizes(B=4, T=1, K=128, V=128)
+        self.call = self.operator.call(DEVICE, self.sizes)
+        torch.manual_seed(9)
+        self.states = torch.randn(slots, self.sizes.HV, 128, 128, device=DEVICE)
+        self.slots = torch.arange(4, dtype=torch.int32, device=DEVICE)
+        self.o = torch.empty_like(self.call["v"])
+
+    def load(self, seed: int) -> None:
+        """Other inputs and other rows of the pool, in the same memory; the last row is padding."""
+        fill(self.call, self.operator.call(DEVICE, self.sizes, seed=seed))
+        slots = torch.randperm(len(self.states))[:4].int()
+        slots[3] = -1
+        self.slots.copy_(slots)
+
+    def step(self) -> None:
+        names = ("q", "r", "k", "v", "w", "u", "g", "beta")
+        inputs = {name: self.call[name] for name in names if name in self.call}
+        gated = {"gate": "precomputed", "beta": "value"}
+        linattn.step(
+            self.operator.name,
+            options=gated if self.operator.gated else None,
+            S=self.states,
+            src_slots=self.slots,
+            dst_slots=self.slots,
+            o=self.o,
+            **inputs,
+        )
+
+
+@each_operator
+def test_pool(operator: Operator) -> None:
+    """Steps in place are those of the functions, row by row; padding is left alone."""
+    pool = Pool(operator)
+    for seed in range(3):
+        pool.load(seed)
+        rows = pool.slots[:3].long()
+        before = pool.states.clone()
+        pool.step()
+        state = torch.cat([before[rows], before[:1]])
+        o, after = operator.function(**pool.call | {"initial_state": state})
+        assert torch.equal(pool.o[:3], o[:3]) and not pool.o[3].any()
+        before[rows] = after[:3]
+        assert torch.equal(pool.states, before)
+
+
+@cuda_only
+@each_operator
+def test_graph_of_pool(operator: Operator) -> None:
+    """A step on a pool, captured once: inputs and slots change, and bits are those of eager."""
+    eager, captured = Pool(operator), Pool(operator)
+    captured.step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured.step()
+    captured.states.copy_(eager.states)
+    for seed in range(8):
+        for pool in (eager, captured):
+            pool.load(seed)
+        eager.step()
+        graph.replay()
+        assert torch.equal(captured.o, eager.o), f"step {seed}"
+        assert torch.equal(captured.states, eager.states), f"step {seed}"
 
 
 @cuda_only
