@@ -6,9 +6,11 @@
 #       linattn, libdlk.so, the specs, dl-compile (compressed; libraries beside it), the wheels of
 #       fla-core and flash-linear-attention, and fla's test_gdn.py, test_kda.py, test_rwkv6.py.
 #       --build: the build folder (default: build). --python: runtime/python of another tree.
-#   tools/clients/run.sh all DIR [--device=cuda] [--out=DIR] [--only=NAMES] [--serial] [-- ARGS]
+#   tools/clients/run.sh all DIR [--device=cuda] [--out=DIR] [--only=NAMES] [--serial]
+#                            [--limit=SECONDS] [-- ARGS]
 #       Runs all clients, at once unless --serial. One line for each; logs and JSON go to --out
-#       (default: DIR/out). --only: names of clients, with commas. ARGS go to every client.
+#       (default: DIR/out). --only: names of clients, with commas. --limit: for each, default 500.
+#       ARGS go to every client.
 #
 # The machine needs Python 3 with torch, Triton, transformers, einops and pytest (PYTHON names
 # another interpreter), and ptxas on its PATH or in /usr/local/cuda/bin for dl-compile. Kernels are
@@ -22,7 +24,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=${PYTHON:-python3}
 clients=(qwen3_next fla_layers fla_grid contract)
 
-usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 die() {
   echo "run.sh: $*" >&2
   exit 2
@@ -78,7 +80,7 @@ pack() {
   cp "$tests"/test_{gdn,kda,rwkv6}.py "$dir/fla-tests/"
   copy_libraries "$build/bin/dl-compile" "$dir/compiler-lib"
   strip -o "$dir/dl-compile" "$build/bin/dl-compile"
-  xz -T0 -6 -f "$dir/dl-compile"
+  gzip -9 -f "$dir/dl-compile"
   echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
 }
 
@@ -89,7 +91,7 @@ pack() {
 # dl-compile, with its own libraries if the machine's do not do.
 unpack_compiler() {
   local program=$work/dl-compile.bin
-  xz -dc "$dir/dl-compile.xz" >"$program"
+  gzip -dc "$dir/dl-compile.gz" >"$program"
   chmod +x "$program"
   if "$program" --list-targets >/dev/null 2>&1; then
     mv "$program" "$work/dl-compile"
@@ -115,7 +117,7 @@ run_client() {
   local path=$dir/runtime/python extra=()
   [[ $1 == qwen3_next || $1 == contract ]] || path+=:$work/fla
   [[ $1 != fla_grid ]] || extra=(--fla-tests="$dir/fla-tests")
-  PYTHONPATH=$path "$python" "$dir/clients/$1.py" --device="$device" --out="$out/$1.json" \
+  PYTHONPATH=$path timeout "$limit" "$python" "$dir/clients/$1.py" --device="$device" --out="$out/$1.json" \
     ${extra[@]+"${extra[@]}"} ${arguments[@]+"${arguments[@]}"} >"$out/$1.log" 2>&1
 }
 
@@ -127,15 +129,16 @@ tell() {
 
 run_all() {
   local name only='' serial=0 failed=0 pids=()
-  device=cuda out=$dir/out arguments=()
+  device=cuda out=$dir/out limit=500 arguments=()
   while (($#)); do
     case $1 in
     --device=*) device=${1#*=} ;;
     --out=*) out=${1#*=} ;;
     --only=*) only=${1#*=} ;;
+    --limit=*) limit=${1#*=} ;;
     --serial) serial=1 ;;
     --) arguments=("${@:2}") && break ;;
-    *) die "all: expected --device=, --out=, --only=, --serial or --, got '$1'" ;;
+    *) die "all: expected --device=, --out=, --only=, --limit=, --serial or --, got '$1'" ;;
     esac
     shift
   done
@@ -173,7 +176,7 @@ all)
   (($# > 1)) || die "all: expected a folder made by 'run.sh pack'; see --help"
   dir=$(cd "$2" && pwd)
   shift 2
-  [[ -f $dir/dl-compile.xz ]] || die "all: expected dl-compile.xz in '$dir'; 'run.sh pack' puts it there"
+  [[ -f $dir/dl-compile.gz ]] || die "all: expected dl-compile.gz in '$dir'; 'run.sh pack' puts it there"
   run_all "$@"
   ;;
 *) die "expected pack or all, got '$command'; see --help" ;;
