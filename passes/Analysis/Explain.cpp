@@ -33,6 +33,8 @@ class Explainer {
 public:
   explicit Explainer(const StepAnalysis &analysis);
   std::string run();
+  /// What a field of a log entry is called, once the step has been explained.
+  std::string fieldName(const LogEntry &entry, unsigned field);
 
 private:
   struct Line {
@@ -343,6 +345,43 @@ std::string Explainer::run() {
   printMaps(os);
   printSchedules(os);
   return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Fields of a log entry
+//===----------------------------------------------------------------------===//
+
+std::string Explainer::fieldName(const LogEntry &entry, unsigned number) {
+  const LogField &field = entry.fields[number];
+  std::string text;
+  if (field.what == LogField::What::Decay) {
+    for (Value decay : field.decays)
+      text += (text.empty() ? "sum of " : " + ") + formulas.print(decay).text;
+    return text;
+  }
+  for (auto [index, write] : llvm::enumerate(entry.writes)) {
+    WriteOp op = analysis.writes[index].op;
+    if (write.factor == int(number)) {
+      text = formulas.print(write.scale).text;
+      return text.size() <= 2 * kInlineLength ? text : "scale";
+    }
+    if (write.key != int(number) && write.value != int(number))
+      continue;
+    if (field.vector)
+      text = formulas.print(field.vector).text;
+    if (field.vector && text.size() <= kInlineLength)
+      return text;
+    return write.key == int(number) ? keyFormula(op.getKey()) : writtenFormula(op);
+  }
+  llvm_unreachable("a field belongs to a write or is a decay");
+}
+
+Explanation dl::analysis::explain(const StepAnalysis &analysis, const LogEntry &entry) {
+  Explainer explainer(analysis);
+  Explanation result{explainer.run(), {}};
+  for (unsigned field = 0; field < entry.fields.size(); ++field)
+    result.fields.push_back(explainer.fieldName(entry, field));
+  return result;
 }
 
 std::string dl::analysis::explain(const StepAnalysis &analysis) {

@@ -8,7 +8,7 @@
 #ifndef DL_PASSES_ANALYSIS_EXPLAIN_H
 #define DL_PASSES_ANALYSIS_EXPLAIN_H
 
-#include "passes/Analysis/StepAnalysis.h"
+#include "passes/Analysis/LogEntry.h"
 
 namespace dl::analysis {
 
@@ -29,6 +29,14 @@ std::string explain(linattn::OperatorOp op);
 
 /// The same for an analysis at hand.
 std::string explain(const StepAnalysis &analysis);
+
+/// The same, and what the fields of a log entry are called in it where they are not copies of
+/// inputs.
+struct Explanation {
+  std::string text;
+  std::vector<std::string> fields;
+};
+Explanation explain(const StepAnalysis &analysis, const LogEntry &entry);
 
 } // namespace dl::analysis
 

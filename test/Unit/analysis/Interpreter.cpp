@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <gtest/gtest.h>
 #include <random>
 
 using namespace mlir;
@@ -156,6 +157,7 @@ public:
       : step(step), values(values) {}
 
   Run run();
+  std::vector<Matrix> runLog(const LogEntry &entry);
 
 private:
   /// A write of some token: a, b and its clock.
@@ -171,6 +173,8 @@ private:
   /// The clock of an event that `decays` of its token's decays lie before.
   Matrix clock(unsigned state, unsigned decays);
   Matrix read(const Read &read);
+  /// What the log has of a write of this token: scale * key value^T.
+  Matrix logged(unsigned number, const LogWrite &write);
 
   const StepAnalysis &step;
   const std::vector<Token> &values;
@@ -285,4 +289,64 @@ Run NormalForm::run() {
 
 Run dl::test::runNormalForm(const StepAnalysis &step, const std::vector<Token> &values) {
   return NormalForm(step, values).run();
+}
+
+//===----------------------------------------------------------------------===//
+// Log
+//===----------------------------------------------------------------------===//
+
+Matrix NormalForm::logged(unsigned number, const LogWrite &write) {
+  const Write &known = step.writes[number];
+  Matrix key = write.keyVector ? local(write.keyVector) : local(known.key);
+  Matrix value = local(write.valueVector ? write.valueVector : WriteOp(known.op).getValue());
+  // Vectors that are held as they stand at the end of the token.
+  for (const Decay &decay : ArrayRef(step.states[known.state].decays).drop_front(known.clock)) {
+    if (known.clock == 0)
+      break;
+    if (decay.axis == Axis::Key) {
+      EXPECT_FALSE(write.keyVector);
+      key = key * exponential(local(decay.logDecay));
+    }
+    if (decay.axis == Axis::Value) {
+      EXPECT_FALSE(write.valueVector);
+      value = value * exponential(local(decay.logDecay));
+    }
+  }
+  return product(write.scale) * key * value;
+}
+
+std::vector<Matrix> NormalForm::runLog(const LogEntry &entry) {
+  std::vector<Matrix> states;
+  OperatorOp op = step.op;
+  for (auto [index, state] : llvm::enumerate(step.states)) {
+    // Ends of tokens, from what the fields are sums of; params alone set the other decays.
+    std::vector<Matrix> ends;
+    llvm::SmallVector<Value> inFields;
+    for (int field : entry.decays[index])
+      inFields.append(entry.fields[field].decays);
+    Matrix sum = constant(0);
+    for (token = 0; token < values.size(); ++token) {
+      for (Value decay : inFields)
+        sum = sum + local(decay);
+      for (const Decay &decay : state.decays)
+        if (!llvm::is_contained(inFields, decay.logDecay))
+          sum = sum + local(decay.logDecay);
+      ends.push_back(sum);
+    }
+    Matrix result = exponential(sum) * values[0].lookup(op.getStates()[index]);
+    for (token = 0; token < values.size(); ++token)
+      for (unsigned number : state.writes) {
+        Matrix end = ends[token];
+        if (step.writes[number].clock == 0)
+          end = token == 0 ? constant(0) : ends[token - 1];
+        result = result + exponential(sum - end) * logged(number, entry.writes[number]);
+      }
+    states.push_back(result);
+  }
+  return states;
+}
+
+std::vector<Matrix> dl::test::runLog(const StepAnalysis &step, const LogEntry &entry,
+                                     const std::vector<Token> &values) {
+  return NormalForm(step, values).runLog(entry);
 }

@@ -5,15 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two independent ways from the inputs of T tokens to outputs and final states, in fp64: the body
-// of the operator token by token, and the formulas at the top of StepAnalysis.h, in which no state
-// after the first is ever formed.
+// Independent ways from the inputs of T tokens to outputs and final states, in fp64: the body of
+// the operator token by token, and the formulas at the top of StepAnalysis.h, in which no state
+// after the first is ever formed. Final states also follow from the log at the top of LogEntry.h.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef DL_TEST_UNIT_ANALYSIS_INTERPRETER_H
 #define DL_TEST_UNIT_ANALYSIS_INTERPRETER_H
 
+#include "passes/Analysis/LogEntry.h"
 #include "test/Unit/analysis/Operators.h"
 
 #include <array>
@@ -40,6 +41,10 @@ Run runOperator(linattn::OperatorOp op, int tokens, std::vector<Token> *values =
 
 /// The same from the normal form; `values` from runOperator supply what is token-local.
 Run runNormalForm(const analysis::StepAnalysis &step, const std::vector<Token> &values);
+
+/// The final states from the first ones and a log of all tokens.
+std::vector<Matrix> runLog(const analysis::StepAnalysis &step, const analysis::LogEntry &entry,
+                           const std::vector<Token> &values);
 
 } // namespace dl::test
 

@@ -32,6 +32,12 @@ void expectSameMeaning(const Analysed &step) {
       expectNear(a, b, "output");
   for (auto [a, b] : llvm::zip_equal(got.states, want.states))
     expectNear(a, b, "state");
+  std::optional<LogEntry> entry = LogEntry::compute(*step);
+  EXPECT_EQ(entry.has_value(), step->isLegal(Schedule::Log));
+  if (!entry)
+    return;
+  for (auto [a, b] : llvm::zip_equal(runLog(*step, *entry, values), want.states))
+    expectNear(a, b, "state from the log");
 }
 
 class SpecMeaning : public testing::TestWithParam<std::pair<const char *, const char *>> {};
@@ -72,6 +78,45 @@ TEST(Meaning, DecaysAndWritesInterleaved) {
       "%xw = arith.mulf %x, %w : !value\n"
       "%p = arith.addf %xw, %r0 : !value\n"
       "linattn.yield %S5, %o, %p : !state, !value, !value\n"));
+}
+
+TEST(Meaning, WritesBeforeTheirDecaysAndBetween) {
+  expectSameMeaning(Analysed::text(
+      "(%q: !key, %k: !key, %v: !value, %w: !value, %g: !per_head, %h: !channel, %m: !value)"
+      " params(%p: !value, %c: !per_head) state(%S: !state) -> (o: !value)",
+      "%cs = linattn.broadcast %c : !per_head -> !channel\n"
+      "%kc = linattn.broadcast %k : !key -> !channel\n"
+      "%x = arith.mulf %cs, %kc : !channel\n"
+      "%S1 = linattn.write %S, %x, %v : !channel, !value\n"
+      "%S2 = linattn.decay %S1, %g : !per_head\n"
+      "%S3 = linattn.write %S2, %k, %p : !key, !value\n"
+      "%S4 = linattn.decay %S3, %h : !channel\n"
+      "%S5 = linattn.write %S4, %k, %w : !key, !value\n"
+      "%S6 = linattn.decay %S5, %m : !value\n"
+      "%S7 = linattn.decay %S6, %c : !per_head\n"
+      "%o = linattn.read %S7, %q : !key -> !value\n"
+      "linattn.yield %S7, %o : !state, !value\n"));
+}
+
+TEST(Meaning, NumbersThatScaleWrites) {
+  expectSameMeaning(
+      Analysed::text("(%q: !key, %k: !key, %v: !value, %b: !per_head) params(%p: !per_head)"
+                     " state(%S: !state) -> (o: !value)",
+                     "%two = arith.constant 2.0 : f32\n"
+                     "%twos = linattn.broadcast %two : f32 -> !key\n"
+                     "%n = linattn.l2norm %k : !key\n"
+                     "%m = arith.negf %n : !key\n"
+                     "%x = arith.divf %m, %twos : !key\n"
+                     "%e = math.exp %b : !per_head\n"
+                     "%es = linattn.broadcast %e : !per_head -> !value\n"
+                     "%y = arith.divf %v, %es : !value\n"
+                     "%S1 = linattn.write %S, %x, %y : !key, !value\n"
+                     "%r = linattn.read %S1, %q : !key -> !value\n"
+                     "%ps = linattn.broadcast %p : !per_head -> !value\n"
+                     "%u = arith.mulf %ps, %r : !value\n"
+                     "%S2 = linattn.write %S1, %x, %u : !key, !value\n"
+                     "%o = linattn.read %S2, %q : !key -> !value\n"
+                     "linattn.yield %S2, %o : !state, !value\n"));
 }
 
 TEST(Meaning, ValueDecay) {
