@@ -7,6 +7,7 @@
 
 #include "compiler/Package/Compile.h"
 #include "compiler/Package/HostObject.h"
+#include "compiler/Package/LogReport.h"
 #include "compiler/Package/Manifest.h"
 #include "compiler/Package/Reference.h"
 #include "compiler/Pipelines/Pipelines.h"
@@ -371,16 +372,20 @@ llvm::Error dl::package::checkSettings(const Spec &spec, const KernelRequest &re
   return llvm::Error::success();
 }
 
-FailureOr<std::string> dl::package::explainSpec(const Spec &spec, const KernelRequest &request,
+FailureOr<std::string> dl::package::explainSpec(const Spec &spec, ArrayRef<KernelRequest> requests,
                                                 std::string &diagnostics) {
   Session session(spec, diagnostics);
-  FailureOr<linattn::OperatorOp> op = prepare(session, request);
+  FailureOr<linattn::OperatorOp> op = prepare(session, requests.front());
   if (failed(op))
     return failure();
-  std::string text = analysis::explain(*op);
-  if (text.empty())
+  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
+  if (failed(step))
     return failure();
-  return text;
+  std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
+  if (!entry)
+    return analysis::explain(*step);
+  analysis::Explanation explanation = analysis::explain(*step, *entry);
+  return explanation.text + reportLog(*step, *entry, explanation.fields, requests);
 }
 
 FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request,

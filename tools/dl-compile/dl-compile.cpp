@@ -254,11 +254,11 @@ Error writeOutput(const CompileOptions &options, Writer &package, ArrayRef<Job> 
   return writeFile(options.output, finishPackage(package, jobs));
 }
 
-int explain(const Spec &spec, const KernelRequest &request) {
-  if (request.kind == "tile")
+int explain(const Spec &spec, ArrayRef<KernelRequest> requests) {
+  if (requests.front().kind == "tile")
     return fail("--explain: expected an operator in " + spec.path + ", got tile kernels alone");
   std::string diagnostics;
-  auto text = explainSpec(spec, request, diagnostics);
+  auto text = explainSpec(spec, requests, diagnostics);
   errs() << diagnostics;
   if (mlir::failed(text))
     return 1;
@@ -280,7 +280,7 @@ int main(int argc, char **argv) {
   if (!requests)
     return fail(toString(requests.takeError()));
   if (options->explain)
-    return explain(*spec, requests->front());
+    return explain(*spec, *requests);
   if (options->emit == Emit::PTX || options->emit == Emit::Cubin)
     erase_if(*requests, [](const KernelRequest &request) { return !request.target->isGPU(); });
   if (requests->empty())
