@@ -124,7 +124,6 @@ SHARED: list[Case] = [
     ("state heads", put("initial_state", narrow(1, 3)), ("initial_state",)),
     ("state rank 3", put("initial_state", lambda x: x[0]), ("initial_state",)),
     ("state int", put("initial_state", torch.Tensor.int), ("initial_state",)),
-    ("state double", put("initial_state", torch.Tensor.double), ("initial_state",)),
     ("state list", put("initial_state", torch.Tensor.tolist), ("initial_state",)),
     ("state elsewhere", put("initial_state", lambda x: x.to(ELSEWHERE)), ("initial_state",)),
     (

@@ -321,20 +321,20 @@ def _bind(
 ) -> Bound:
     """Finds or compiles the kernel for these tensors, and loads it: the slow part of a call."""
     request = request_of(form, inputs, state, indices)
-    value = inputs[form.value]
-    assert value is not None
+    key = inputs[form.key]
+    assert key is not None
     try:
-        kind, index = _torch_ops.device_pair(value.device)
+        kind, index = _torch_ops.device_pair(key.device)
     except KeyError:
         raise _errors.InvalidArgument(
-            f"argument '{form.inputs[form.value].label}' device: expected cpu or cuda, "
-            f"got {value.device}"
+            f"argument '{form.inputs[form.key].label}' device: expected cpu or cuda, "
+            f"got {key.device}"
         ) from None
     if kind == _torch_ops.CUDA:
         refuse_capture(f"{form.spec.name} {request.key_dim}x{request.value_dim}")
     kernel = packages.find_kernel(request, (kind, index))
     checked = True if checked_on_cpu and kind == _torch_ops.CPU else None
-    return Bound(form, kernel, kernel.prepare((kind, index), checked=checked), value.device)
+    return Bound(form, kernel, kernel.prepare((kind, index), checked=checked), key.device)
 
 
 def bound_to(
@@ -361,7 +361,7 @@ def bound_to(
             tuple([None if t is None else t.dtype for t in inputs]),
             inputs[parsed.key].shape[-1],  # type: ignore[union-attr]
             value.shape[-1],  # type: ignore[union-attr]
-            value.device,  # type: ignore[union-attr]
+            inputs[parsed.key].device,  # type: ignore[union-attr]
             None if state is None else state.dtype,
             tuple([None if t is None else t.dtype for _, t in indices]),
         )

@@ -176,11 +176,15 @@ def test_errors_leave_the_device_usable():
     case = on("cuda")
     with pytest.raises(ValueError, match="argument 'k' device: expected cuda:0, got cpu"):
         fused_recurrent_gated_delta_rule(case.q, case.k.cpu(), case.v, case.g, beta=case.beta)
-    with pytest.raises(ValueError, match="argument 'v' data: expected an address aligned"):
-        shifted = torch.empty(case.v.numel() + 1, dtype=case.v.dtype, device="cuda")[1:]
-        fused_recurrent_gated_delta_rule(
-            case.q, case.k, shifted.view(case.v.shape), case.g, beta=case.beta
-        )
+    with pytest.raises(ValueError, match="argument 'v' device: expected cuda:0, got cpu"):
+        fused_recurrent_gated_delta_rule(case.q, case.k, case.v.cpu(), case.g, beta=case.beta)
+    with pytest.raises(ValueError, match="argument 'k' dimension 1: expected T = 3"):
+        fused_recurrent_gated_delta_rule(case.q, case.k[:, 1:], case.v, case.g, beta=case.beta)
+    shifted = torch.empty(case.v.numel() + 1, dtype=case.v.dtype, device="cuda")[1:]
+    shifted = shifted.view(case.v.shape).copy_(case.v)
+    with pytest.warns(linattn.CopyWarning, match="'v': copied"):
+        o, _ = fused_recurrent_gated_delta_rule(case.q, case.k, shifted, case.g, beta=case.beta)
+    agrees(case, o, initial=False)
     agrees(case, *gdn(case), initial=False)
 
 
