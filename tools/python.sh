@@ -11,7 +11,8 @@
 # Makes an environment in build/python, with packages from PyPI, the first time.
 # PYTHON names the interpreter (default python3, 3.10 or newer); the environment
 # sees its packages, so a torch that is there is used. Needs build/bin/dl-compile.
-# Works without a network if PYTHON has pytest, numpy and scikit-build-core.
+# Works without a network if PYTHON has pytest, numpy, matplotlib and scikit-build-core.
+# Also lints and tests tools/bench, the benchmarks against other libraries.
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -59,7 +60,7 @@ need() {
   ((${#missing[@]} == 0)) || pip_install "${missing[@]}" || die "pip could not install: ${missing[*]}"
 }
 
-need pytest numpy scikit_build_core:scikit-build-core
+need pytest numpy matplotlib scikit_build_core:scikit-build-core
 if ((torch)) && ! has torch; then
   echo "python: installing torch"
   pip_install --no-compile --no-cache-dir torch || echo "python: torch could not be installed"
@@ -70,6 +71,9 @@ if ((lint)); then
   (cd "$package" && "$python" -m ruff check -q . && "$python" -m ruff format -q --check . &&
     "$python" -m mypy --cache-dir "$root/build/mypy") ||
     die "ruff or mypy complain; 'ruff format' and 'ruff check --fix' in runtime/python repair much"
+  (cd "$root/tools" && "$python" -m ruff check -q bench clients &&
+    "$python" -m mypy --cache-dir "$root/build/mypy" --config-file bench/pyproject.toml) ||
+    die "ruff or mypy complain of tools/bench or tools/clients"
 fi
 
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
@@ -82,4 +86,4 @@ fi
 cd "$root/build"
 unset LINATTN_LIBRARY LINATTN_PACKAGES PYTHONPATH
 LINATTN_INSTALLED=1 LINATTN_DL_COMPILE=$root/build/bin/dl-compile \
-  "$python" -m pytest -q -p no:cacheprovider "$package" "${arguments[@]}"
+  "$python" -m pytest -q -p no:cacheprovider "$package" "$root/tools/bench/tests" "${arguments[@]}"
