@@ -1,0 +1,79 @@
+//===- LogSequencesTest.cpp - Long random lives of requests with a log ----===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// DL_LOG_STEPS sets the steps of each sequence. The default takes seconds, 65536
+// steps take minutes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/Reference/LogTestEngine.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+using namespace dl::deltalog;
+
+namespace {
+struct Sequence {
+  Limits limits;
+  uint64_t seed;
+};
+
+class LogSequences : public testing::TestWithParam<Sequence> {};
+} // namespace
+
+static int64_t stepsToRun() {
+  const char *given = std::getenv("DL_LOG_STEPS"); // NOLINT(concurrency-mt-unsafe)
+  return given ? std::strtoll(given, nullptr, 10) : 1024;
+}
+
+TEST_P(LogSequences, AgreeWithTheRecurrences) {
+  const Sequence &sequence = GetParam();
+  TestEngine engine(sequence.limits, sequence.seed);
+  for (int64_t step = 0; step < stepsToRun(); ++step) {
+    engine.step();
+    ASSERT_FALSE(HasFailure()) << "in step " << step;
+  }
+  RecordProperty("worst", std::to_string(engine.worst * 1e15) + "e-15");
+  if (stepsToRun() < 512)
+    return;
+  // A sequence in which something never happened would prove nothing about it.
+  for (const char *event : {"ended",
+                            "swapped",
+                            "materialized",
+                            "sat out",
+                            "moved",
+                            "forked",
+                            "parent kept",
+                            "from a prefix",
+                            "from a base",
+                            "fresh",
+                            "null rows",
+                            "acceptance absent",
+                            "rejected",
+                            "checkpoint in the log",
+                            "checkpoint at its end",
+                            "checkpoint not reached",
+                            "merged with its token",
+                            "merged",
+                            "appended",
+                            "no tokens",
+                            "wrapped"})
+    EXPECT_GT(engine.seen[event], 0) << event;
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, LogSequences,
+                         testing::Values(Sequence{{16, 4, 20}, 1}, Sequence{{16, 4, 37}, 2},
+                                         Sequence{{16, 16, 32}, 3}, Sequence{{1, 16, 32}, 4},
+                                         Sequence{{1, 1, 2}, 5}, Sequence{{3, 2, 5}, 6},
+                                         Sequence{{8, 1, 9}, 7}),
+                         [](const testing::TestParamInfo<Sequence> &info) {
+                           const Limits &limits = info.param.limits;
+                           return "W" + std::to_string(limits.window) + "T" +
+                                  std::to_string(limits.maxTokens) + "R" +
+                                  std::to_string(limits.ring);
+                         });
