@@ -52,7 +52,8 @@ class Workload:
     """A case with its buffers. Launch number i of a timing works on set i of `sets`.
 
     pool: [slots, HV, ...] and slots[i]: [N] or, for snapshots, [N, T], int32; slot 0 stays unused,
-    as engines keep it for padding. Only the forms that have a pool have these.
+    as engines keep it for padding. Only the forms that have a pool have these. Every tensor, the
+    slots of a set too, is contiguous and in memory of its own.
     """
 
     case: Case
@@ -72,6 +73,15 @@ class Workload:
         for inputs, slots in zip(self.sets, self.slots, strict=True):
             first = slots if slots.dim() == 1 else slots[:, 0]
             self.pool.index_copy_(0, first.long(), inputs.state)
+
+
+def own_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous copy that starts where allocations do: aligned to 64 bytes, on a GPU to 512.
+
+    A part of a tensor may start anywhere, and keeps strides of its own in dimensions of size 1 even
+    where it counts as contiguous: kernels that were compiled for an alignment then refuse it.
+    """
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _randn(shape: tuple[int, ...], device: str, generator: torch.Generator) -> torch.Tensor:
@@ -178,7 +188,7 @@ def make_workload(
         order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
     order = (order + 1).to(torch.int32).to(device)
     shape = (rows, per_row) if case.form == "snapshots" else (rows,)
-    work.slots = [part.reshape(shape).contiguous() for part in order.chunk(num_sets)]
+    work.slots = [own_memory(part.reshape(shape)) for part in order.chunk(num_sets)]
     work.pool = torch.zeros((total + 1, *first.state.shape[1:]), device=device)
     work.reset_pool()
     return work

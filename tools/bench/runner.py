@@ -313,19 +313,21 @@ class Runner:
         self.say(f"{work.case.name} {work.gates} {row.peer} [{row.scope}]: {text} {row.reason}")
 
 
-def read_result(work: Workload, outputs: tuple[torch.Tensor, torch.Tensor | None]):
-    """Outputs and states of set 0 with states as [N, HV, K, V]."""
+def read_result(work: Workload, outputs: tuple[torch.Tensor, torch.Tensor | None], i: int = 0):
+    """Outputs and states of set i with states as [N, HV, K, V]."""
     o, state = outputs
     snapshots = []
     if work.pool is not None and work.slots is not None:
-        slots = work.slots[0].long()
+        if state is not None:  # which the pool would hide
+            raise ValueError("the states of this form are in the pool, but the call returned some")
+        slots = work.slots[i].long()
         if work.case.form == "snapshots":
             snapshots = [_as_kv(work, work.pool[slots[:, t]]) for t in range(work.case.T)]
         else:
             state = work.pool[slots]
     if state is not None:
         state = _as_kv(work, state)
-    return reference.Result(o.view_as(work.sets[0].v), state, snapshots)
+    return reference.Result(o.view_as(work.sets[i].v), state, snapshots)
 
 
 def _as_kv(work: Workload, state: torch.Tensor) -> torch.Tensor:

@@ -9,12 +9,20 @@ import importlib
 import torch
 
 from ..cases import Case
-from ..inputs import Workload
+from ..inputs import Workload, own_memory
 from . import Call, Peer, empty_outputs, packed_starts, torch_beta, torch_gate, torch_norm
+
+# Bytes. The kernels are compiled for tensors, indices among them, that start at multiples of this,
+# and a launch with another one is an error.
+ALIGNMENT = 16
 
 
 class Library(Peer):
-    """Decode updates states in place: in a pool by slots for [V, K], densely for [K, V]."""
+    """Decode updates [V, K] states in a pool by slots.
+
+    Its other function for one token, of [K, V] states, has no slots: it takes the states of a batch
+    in order. That is neither a pool nor functional, so it is not timed.
+    """
 
     name = "flashinfer"
 
@@ -36,24 +44,25 @@ class Library(Peer):
         if case.work == "prefill":
             return None if case.layout == "vk" else "prefill has [V, K] states only"
         if case.form == "functional":
-            return "states are updated in place only"
-        if case.form == "snapshots" and case.layout == "kv":
-            return "snapshots with [V, K] states only"
-        return None
+            return "decode returns no new states: it updates states in place"
+        if case.layout == "kv":
+            return f"{case.form} with [V, K] states only: its [K, V] decode takes no slots"
+        return "not wired up: packed rows with a pool" if case.is_packed else None
 
     def prepare(self, work: Workload) -> list[Call]:
         if work.case.work == "prefill":
             return [self._prefill(work), self._prefill_kernels(work)]
-        if work.case.layout == "kv":
-            return [self._decode_dense(work)]
         many = work.case.form == "snapshots" and work.case.T > 1
         return [self._snapshots(work) if many else self._decode_pool(work)]
 
     def _decode_pool(self, work: Workload) -> Call:
+        """A row's state is read from its slot and written back to it."""
         function = self.decode.gated_delta_rule_decode_pretranspose
         outputs = empty_outputs(work)
         assert work.slots is not None
-        slots = [indices.view(-1) for indices in work.slots]
+        slots = [own_memory(indices.view(-1)) for indices in work.slots]
+        _check_decode(work, outputs)
+        _check_slots(work, slots, (work.case.B,))
 
         def run(i: int):
             s = work.sets[i]
@@ -65,44 +74,35 @@ class Library(Peer):
 
         return Call(run, note="gated_delta_rule_decode_pretranspose")
 
-    def _decode_dense(self, work: Workload) -> Call:
-        function = self.decode.gated_delta_rule_decode
-        outputs = empty_outputs(work)
-        states = [inputs.state.clone() for inputs in work.sets]
-
-        def run(i: int):
-            s = work.sets[i]
-            function(
-                s.q, s.k, s.v, states[i], s.A_log, s.gate, s.dt_bias, s.b, scale=s.scale,
-                output=outputs[i],
-            )  # fmt: skip
-            return outputs[i], states[i]
-
-        return Call(run, note="gated_delta_rule_decode: in place, but no slots")
-
     def _snapshots(self, work: Workload) -> Call:
+        """Token t's state goes to slots[:, t]. The final one is the last of these: with slots per
+        token nothing else is written, so there are no output indices to pass."""
         function = self.decode.gated_delta_rule_mtp
         outputs = empty_outputs(work)
         assert work.slots is not None
-        slots = work.slots
-        first = [indices[:, 0].contiguous() for indices in slots]
-        last = [indices[:, -1].contiguous() for indices in slots]
+        slots = [own_memory(indices) for indices in work.slots]
+        first = [own_memory(indices[:, 0]) for indices in work.slots]
+        _check_decode(work, outputs)
+        _check_slots(work, first, (work.case.B,))
+        _check_slots(work, slots, (work.case.B, work.case.T))
 
         def run(i: int):
             s = work.sets[i]
             function(
                 s.q, s.k, s.v, work.pool, first[i], s.A_log, s.gate, s.dt_bias, s.b,
                 scale=s.scale, output=outputs[i], ssm_state_indices=slots[i],
-                output_state_indices=last[i], disable_state_update=False,
+                disable_state_update=False,
             )  # fmt: skip
             return outputs[i], None
 
         return Call(run, note="gated_delta_rule_mtp")
 
     def _prefill(self, work: Workload) -> Call:
-        """From raw inputs: the library launches kernels for the norms, the gate and beta."""
+        """From raw inputs: the library normalises in a kernel, and has torch compute the decay and
+        a beta rounded to bf16."""
         starts = packed_starts(work)
         outputs, states = _flat(empty_outputs(work)), _states(work)
+        _check_prefill(work, outputs, states, starts)
 
         def run(i: int):
             s = work.sets[i]
@@ -115,11 +115,13 @@ class Library(Peer):
             )  # fmt: skip
             return outputs[i], states[i]
 
-        return Call(run, note="norms, gate and beta by kernels of the library's")
+        return Call(run, note="norms, gate and beta by kernels that the library launches")
 
     def _prefill_kernels(self, work: Workload) -> Call:
+        """Its decays are factors, not logarithms."""
         starts = packed_starts(work)
         outputs, states = _flat(empty_outputs(work)), _states(work)
+        _check_prefill(work, outputs, states, starts)
         given = [
             (torch_norm(s.q), torch_norm(s.k), s.v, torch_gate(work.case, s).exp(), torch_beta(s))
             for s in work.sets
@@ -143,3 +145,61 @@ def _flat(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def _states(work: Workload) -> list[torch.Tensor]:
     return [torch.full_like(inputs.state, float("nan")) for inputs in work.sets]
+
+
+def _check(name: str, tensor: torch.Tensor | None, shape: tuple[int, ...], kind: torch.dtype):
+    """Raises for what the library would take on trust, or refuse only in a launch."""
+    if tensor is None:
+        raise ValueError(f"{name} is missing")
+    if tuple(tensor.shape) != shape or tensor.dtype != kind:
+        got = f"{tuple(tensor.shape)} {tensor.dtype}"
+        raise ValueError(f"{name}: expected {shape} {kind}, got {got}")
+    if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
+        raise ValueError(f"{name} is not contiguous from a multiple of {ALIGNMENT} bytes")
+
+
+def _check_inputs(work: Workload) -> None:
+    case, bf16, f32 = work.case, torch.bfloat16, torch.float32
+    tokens = case.batch_tokens
+    for s in work.sets:
+        _check("q", s.q, (*tokens, case.HQ, case.K), bf16)
+        _check("k", s.k, (*tokens, case.HQ, case.K), bf16)
+        _check("v", s.v, (*tokens, case.HV, case.V), bf16)
+        _check("a", s.gate, (*tokens, case.HV), bf16)
+        _check("b", s.b, (*tokens, case.HV), bf16)
+        _check("A_log", s.A_log, (case.HV,), f32)
+        _check("dt_bias", s.dt_bias, (case.HV,), f32)
+
+
+def _check_decode(work: Workload, outputs: list[torch.Tensor]) -> None:
+    case = work.case
+    _check_inputs(work)
+    assert work.pool is not None
+    _check("pool", work.pool, (len(work.pool), case.HV, case.V, case.K), torch.float32)
+    for output in outputs:
+        _check("output", output, (case.B, case.T, case.HV, case.V), torch.bfloat16)
+
+
+def _check_slots(work: Workload, slots: list[torch.Tensor], shape: tuple[int, ...]) -> None:
+    """The kernels would write to a slot wherever it is."""
+    assert work.pool is not None
+    last = len(work.pool) - 1
+    for each in slots:
+        _check("slots", each, shape, torch.int32)
+        if not 0 <= int(each.min()) <= int(each.max()) <= last:
+            raise ValueError(f"slots: expected 0..{last}, got {int(each.min())}..{int(each.max())}")
+        if each.unique().numel() != each.numel():
+            raise ValueError("slots are not distinct")
+
+
+def _check_prefill(
+    work: Workload, outputs: list[torch.Tensor], states: list[torch.Tensor], starts: torch.Tensor
+) -> None:
+    case = work.case
+    rows = len(case.row_lengths)
+    _check_inputs(work)
+    _check("starts", starts, (rows + 1,), torch.int32)
+    for s, output, state in zip(work.sets, outputs, states, strict=True):
+        _check("output", output, (case.tokens, case.HV, case.V), torch.bfloat16)
+        _check("initial state", s.state, (rows, case.HV, case.V, case.K), torch.float32)
+        _check("final state", state, (rows, case.HV, case.V, case.K), torch.float32)

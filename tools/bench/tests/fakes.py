@@ -92,6 +92,19 @@ class Failing(Right):
         raise RuntimeError("\n  no such kernel\nmore lines")
 
 
+class Aside(Right):
+    """Updates copies of the states instead of the pool."""
+
+    name = "aside"
+
+    def prepare(self, work: Workload) -> list[Call]:
+        def run(i: int):
+            inputs = work.sets[i]
+            return naive.recurrence(work.case, inputs, inputs.state)
+
+        return [Call(run)]
+
+
 class Partial(Right):
     """Has nothing for kda."""
 
@@ -146,8 +159,8 @@ def load_fake(name: str) -> Peer:
         importlib.import_module("no_such_library")
     if name == "broken":
         raise OSError("libbroken.so: cannot open")
-    kinds = (Right, Ours, Wrong, NotANumber, Slow, Failing, Partial, TwoScopes, HalfFailing, Lazy)
-    return {kind.name: kind for kind in kinds}[name]()
+    kinds = [Right, Ours, Wrong, NotANumber, Slow, Failing, Partial, TwoScopes, HalfFailing, Lazy]
+    return {kind.name: kind for kind in [*kinds, Aside]}[name]()
 
 
 def small_cases(**changes: Any) -> list[cases.Case]:

@@ -97,3 +97,18 @@ def test_slots_are_apart_and_hold_the_states(form, per_row):
         first = part.view(5, -1)[:, 0].long()
         assert torch.equal(work.pool[first], inputs.state)
     assert (work.pool[0] == 7).all()
+
+
+@pytest.mark.parametrize("form, T", [("functional", 1), ("pool", 1), ("snapshots", 3)])
+@pytest.mark.parametrize("op", ["gdn", "kda", "rwkv6"])
+def test_every_tensor_starts_an_allocation(op, form, T):
+    """Kernels are compiled for aligned tensors, indices among them, also those of a single row."""
+    (case,) = decode_cases((op,), ("kv",), (form,), (1,), (3, 3), (16, 16), tokens=(T,))
+    work = make_workload(case, "weak", "cpu", 5)
+    tensors = [value for s in work.sets for value in vars(s).values()]
+    tensors += [work.pool, *(work.slots or [])]
+    found = [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+    assert len({tensor.data_ptr() for tensor in found}) == len(found)
+    for tensor in found:
+        assert tensor.is_contiguous() and tensor.data_ptr() % 64 == 0
+        assert tensor.stride() == torch.empty(tensor.shape).stride()

@@ -129,6 +129,14 @@ def test_pools_hold_the_states(monkeypatch, tmp_path):
     assert len(rows) == 4 and all(row["status"] == "ok" for row in rows)
 
 
+def test_states_beside_the_pool_are_a_fault(monkeypatch, tmp_path):
+    todo = small_cases(ops=("gdn",), forms=("functional", "pool"), batches=(3,))
+    document = run_fakes(monkeypatch, tmp_path, ["aside"], todo)
+    functional, pool = rows_of(document, "aside")
+    assert functional["status"] == "ok"
+    assert pool["status"] == "failed" and "are in the pool" in pool["reason"]
+
+
 HANGING = """
 import signal, sys, time
 sys.path.insert(0, {tools!r})
