@@ -520,7 +520,8 @@ std::vector<CompiledKernel> dl::package::compileVariants(const Spec &spec,
                                                          const KernelRequest &request,
                                                          const CompiledKernel &usual) {
   bool isForced = request.valueTile || request.keyLanes || request.keyWarps || request.minBlocks;
-  if (isForced || !request.target->isGPU() || request.kind == "tile" || usual.binary.empty())
+  if (isForced || request.target->measuredOn.empty() || request.kind == "tile" ||
+      usual.binary.empty())
     return {};
   schedule::RecurrentProblem problem = problemOf(request);
   schedule::RecurrentOverrides dealing;
@@ -549,7 +550,7 @@ std::vector<CompiledKernel> dl::package::compileVariants(const Spec &spec,
       continue;
     kernel->manifest["variant_of"] = usual.name;
     kernel->manifest["when"] = conditionOf(variant);
-    kernel->manifest["measured"] = variant.measured;
+    kernel->manifest["measured"] = (request.target->measuredOn + ", " + variant.measured).str();
     result.push_back(std::move(*kernel));
   }
   return result;

@@ -71,10 +71,11 @@ struct RecurrentVariant {
   const char *name;
   RecurrentOverrides overrides;
   int64_t minHeads = 0, maxHeads = INT64_MAX; ///< rows times value heads that it is for
-  const char *measured = "";                  ///< where and when it was faster
+  const char *measured = "";                  ///< when it was seen to be faster
 };
 /// The variants that are worth having beside `usual`, whose register budget was set for
-/// `usual.minBlocks`, on a chip of `smCount` SMs. Measured rows: none where nothing was measured.
+/// `usual.minBlocks`, on a chip of `smCount` SMs whose target has a `measuredOn`. None where
+/// nothing was measured.
 llvm::SmallVector<RecurrentVariant> recurrentVariants(const RecurrentProblem &problem,
                                                       const RecurrentPlan &usual, int64_t smCount);
 

@@ -62,7 +62,7 @@ constexpr Target kTargets[] = {
     // (wgmma, setmaxnreg)
     // runs on compute capability 9.0 alone.
     {"sm_90a", "sm_90a", "+ptx80", 90, 32, 132, 4800, 1024, 2048, 32, 227 * KiB, 228 * KiB, 1 * KiB,
-     65536, 255, kHopper},
+     65536, 255, kHopper, "NVIDIA H200"},
 
     // B200 and B300: 148 SMs. The family-specific "f" set runs on 10.0 and 10.3; it needs PTX 8.8.
     {"sm_100f", "sm_100f", "+ptx88", 100, 32, 148, 8000, 1024, 2048, 32, 227 * KiB, 228 * KiB,

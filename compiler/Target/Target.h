@@ -37,6 +37,8 @@ struct Target {
   int64_t registersPerSM; ///< 32-bit
   int64_t registersPerThread;
   llvm::ArrayRef<llvm::StringRef> features; ///< "mma.sync", "cp.async", "wgmma", "tma", ...
+  llvm::StringRef measuredOn =
+      {}; ///< the device that times in tables of the schedules are from, if any
 
   bool isGPU() const { return computeCapability != 0; }
   /// Whether newer chips run its PTX: that of an "a" or "f" target is for one chip or family.
