@@ -316,9 +316,6 @@ BenchResult Bench::run(const KernelEntry &kernel, const Shape &shape) {
 }
 
 int dl::run::runBench(const Options &options) {
-  std::optional<Goals> goals;
-  if (!options.goals.empty())
-    goals.emplace(options.goals);
   Session session(options);
   session.openDevice();
   std::map<std::string, std::vector<int64_t>> defaults = {
@@ -341,8 +338,6 @@ int dl::run::runBench(const Options &options) {
   showProgress("");
   if (options.json)
     printBenchJson(session, results);
-  else if (options.markdown)
-    printBenchMarkdown(session, results, goals ? &*goals : nullptr);
   else
     printBenchTable(session, results);
   return isGood ? 0 : 1;

@@ -29,38 +29,12 @@ struct BenchResult {
   size_t trafficBytes = 0, stateBytes = 0;
   std::optional<CheckResult> check;
   std::string skipped; // why it was not timed
-
-  /// What the table shows: launches from a graph; on the CPU single ones.
-  double ms() const { return graph.ms.empty() ? stream.median() : graph.median(); }
-};
-
-/// Times that a table of goals asks for.
-class Goals {
-public:
-  /// Reads lines "kernel,B,T,HQ,HV,goal" with a heading; a goal is milliseconds, or with a '%' the
-  /// share of the ceiling. Lines beginning with '#' and empty ones are comments.
-  explicit Goals(const std::string &path);
-
-  /// "0.2620, met", "0.2620, missed by 1.5%", or nothing where there is no goal.
-  std::string describe(const BenchResult &result) const;
-
-private:
-  struct Goal {
-    std::string kernel;
-    Shape shape;
-    double value;
-    bool isShare;
-  };
-  std::vector<Goal> goals;
 };
 
 /// A table for a terminal.
 void printBenchTable(const Session &session, const std::vector<BenchResult> &results);
 /// Everything, with all samples.
 void printBenchJson(const Session &session, const std::vector<BenchResult> &results);
-/// A section of a results page: a heading, the facts of the run, a table per kernel.
-void printBenchMarkdown(const Session &session, const std::vector<BenchResult> &results,
-                        const Goals *goals);
 
 } // namespace dl::run
 

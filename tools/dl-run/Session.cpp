@@ -60,25 +60,6 @@ void Table::print() const {
   }
 }
 
-void Table::printMarkdown(size_t numLeft) const {
-  std::vector<size_t> widths = columnWidths();
-  for (size_t &width : widths)
-    width = std::max<size_t>(width, 3); // a rule needs as much
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::string line = "|", rule = "|";
-    for (size_t i = 0; i < widths.size(); ++i) {
-      const std::string cell = i < rows[r].size() ? rows[r][i] : "";
-      const std::string space(widths[i] - cell.size(), ' ');
-      line += " " + (i < numLeft ? cell + space : space + cell) + " |";
-      rule +=
-          " " + std::string(widths[i] - (i < numLeft ? 0 : 1), '-') + (i < numLeft ? " |" : ": |");
-    }
-    std::printf("%s\n", line.c_str());
-    if (r == 0)
-      std::printf("%s\n", rule.c_str());
-  }
-}
-
 //===----------------------------------------------------------------------===//
 // Shapes
 //===----------------------------------------------------------------------===//

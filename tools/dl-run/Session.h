@@ -42,8 +42,7 @@ struct Options {
   int iterations = 0; // 0: chosen
   bool json = false;
   // bench
-  bool markdown = false, verify = false, best = false, pdl = false;
-  std::string goals; // a file
+  bool verify = false, best = false, pdl = false;
 };
 
 /// One combination of run-time sizes.
@@ -140,8 +139,6 @@ class Table {
 public:
   void row(std::vector<std::string> cells) { rows.push_back(std::move(cells)); }
   void print() const;
-  /// The first row is the heading; all columns but the first `numLeft` are right-aligned.
-  void printMarkdown(size_t numLeft) const;
 
 private:
   std::vector<size_t> columnWidths() const;

@@ -79,16 +79,6 @@ int main(int argc, char **argv) {
   bench->add_flag("--verify", options.verify,
                   "Compare each kernel with the fp64 recurrence first, on a small problem with "
                   "random states; one that fails is not timed and makes the exit status 1");
-  bench
-      ->add_flag("--markdown", options.markdown,
-                 "Print a section of a results page: the facts of the run and a table per kernel")
-      ->excludes("--json");
-  bench
-      ->add_option("--goals", options.goals,
-                   "With --markdown: a table of goals to compare with, kernel,B,T,HQ,HV,goal; the "
-                   "goal in milliseconds or, with a '%', as the share of the ceiling")
-      ->needs("--markdown")
-      ->type_name("CSV");
 
   try {
     app.parse(argc, argv);
