@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
+#include <random>
 
 using namespace dl::run;
 using dl::reference::Batch;
@@ -47,6 +49,7 @@ private:
   const dl::reference::Operator &op;
   const KernelEntry &kernel;
   const Shape shape;
+  const Options &options;
   dlk_plan *plan = nullptr;
   std::vector<Buffer> buffers;
   std::vector<std::vector<int64_t>> shapes;
@@ -75,7 +78,7 @@ static size_t countBytes(const dlk_arg_info &arg, const std::vector<int64_t> &sh
 
 Workload::Workload(const Session &session, const dl::reference::Operator &op,
                    const KernelEntry &kernel, const Shape &shape)
-    : op(op), kernel(kernel), shape(shape) {
+    : op(op), kernel(kernel), shape(shape), options(session.options) {
   for (size_t i = 0; i < kernel.args.size(); ++i) {
     size_t bytes = countBytes(kernel.args[i], kernel.argShape(i, Sizes(shape, shape.B)));
     trafficBytes += isOptional(kernel.args[i]) ? 0 : bytes;
@@ -139,10 +142,14 @@ std::vector<char> Workload::makeValues(const dlk_arg_info &arg, const std::vecto
     const auto &values = batch.params[findPort(op.params, arg.name)];
     fill([&](size_t n) { return values[n % values.size()]; });
   } else if (arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT) {
-    // One array per rotation.
+    // One array per rotation; the same order for the slots that are read and written.
     bytes.resize(bytes.size() * rotations);
-    for (size_t n = 0; n < count * rotations; ++n)
-      encode(arg.dtype, double(n), &bytes[n * elementBytes]);
+    std::vector<size_t> slots(count * rotations);
+    std::iota(slots.begin(), slots.end(), size_t(0));
+    if (options.shuffle)
+      std::shuffle(slots.begin(), slots.end(), std::mt19937_64(options.seed));
+    for (size_t n = 0; n < slots.size(); ++n)
+      encode(arg.dtype, double(slots[n]), &bytes[n * elementBytes]);
   } else if (isState(arg)) {
     fill([&](size_t) { return random.normal(); });
   }

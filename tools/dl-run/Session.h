@@ -42,7 +42,7 @@ struct Options {
   int iterations = 0; // 0: chosen
   bool json = false;
   // bench
-  bool verify = false, best = false, pdl = false;
+  bool verify = false, best = false, pdl = false, shuffle = false;
 };
 
 /// One combination of run-time sizes.

@@ -76,6 +76,9 @@ int main(int argc, char **argv) {
       "--pdl", options.pdl,
       "Launch each kernel before the one in front of it is done (programmatic dependent "
       "launch; needs a GPU of compute capability 9.0 or more)");
+  bench->add_flag("--shuffle", options.shuffle,
+                  "Rows have their slots in random order, as in the pool of an engine that has run "
+                  "for a while, instead of one behind the other");
   bench->add_flag("--verify", options.verify,
                   "Compare each kernel with the fp64 recurrence first, on a small problem with "
                   "random states; one that fails is not timed and makes the exit status 1");
