@@ -20,12 +20,15 @@ Row::Row(OpBuilder &builder, Location loc, tile::KernelOp kernel, const Operator
   loadNumbers();
   loadSlots();
   // Clamped last: this waits.
-  Value tokens = size(where.tokens, from.getType());
-  Value begin = arith::MaxSIOp::create(builder, loc, from, constant(0, from.getType()));
-  if (from.getType() != number.getType())
+  Value tokens = size(where.tokens, from.getType()), none = constant(0, from.getType());
+  Value begin = arith::MaxSIOp::create(builder, loc, from, none);
+  Value behind = arith::MinSIOp::create(builder, loc, to, tokens);
+  if (from.getType() != number.getType()) { // both within 0 and T: what is cut off is zero
     begin = arith::MinSIOp::create(builder, loc, begin, tokens);
+    behind = arith::MaxSIOp::create(builder, loc, behind, none);
+  }
   first = toI32(begin);
-  end = toI32(arith::MinSIOp::create(builder, loc, to, tokens));
+  end = toI32(behind);
 }
 
 /// Of a number that is not negative: two unsigned 32-bit factors make a 64-bit offset in one

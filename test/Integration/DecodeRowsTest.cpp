@@ -180,6 +180,26 @@ TEST(DecodeRows, BadNumbersStayInsideTheTensorsR018) {
   });
 }
 
+/// The same for numbers of which 32 bits would look like tokens.
+TEST(DecodeRows, WideBadNumbersStayInsideTheTensorsR018) {
+  const int64_t cut = int64_t(1) << 32;
+  for (const Operator &op : shippedOperators()) {
+    Problem problem = packed(op, "kv", {4, 4});
+    problem.op.package += "-i64";
+    for (const std::vector<int64_t> &starts : {std::vector<int64_t>{0, 4, 100 - cut},
+                                               {0, 4, cut + 100},
+                                               {2 - cut, 4, 8},
+                                               {0, 2 * cut, 2 * cut + 4}}) {
+      LaunchOptions options;
+      options.change = [&](std::vector<Argument> &arguments) {
+        for (size_t i = 0; i < starts.size(); ++i)
+          find(arguments, "cu_seqlens").set(i, double(starts[i]));
+      };
+      EXPECT_EQ(launch(problem, options).status, DLK_OK);
+    }
+  }
+}
+
 TEST(DecodeRows, PackedRowsNeedABatchOfOne) {
   Problem problem = makeProblem(operatorOf("gdn"), {2, 3, 2, 4, 64, 64}, "kv");
   problem.starts = {0, 1, 3};
