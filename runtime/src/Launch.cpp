@@ -21,7 +21,6 @@ using namespace dl::runtime;
 
 struct dlk_plan {
   std::shared_ptr<Package> package;
-  const Kernel *kernel;
   dlk_device device;
   bool checked;
   struct Member {
@@ -145,7 +144,7 @@ static void storeTensors(const Kernel &kernel, const ArgumentChecker &args, char
 
 static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t numViews,
                          const dlk_scalar *scalars, int32_t numScalars, void *stream) {
-  const Kernel &kernel = *plan.kernel;
+  const Kernel &kernel = *plan.members.front().kernel;
   const Manifest &manifest = plan.package->manifest();
   ArgumentChecker args(manifest, kernel, plan.device);
   if (dlk_status status = args.check(views, numViews))
@@ -200,7 +199,7 @@ dlk_status dlk_prepare(const dlk_kernel *handle, dlk_device device, uint32_t fla
     for (int32_t variant : kernel.variants)
       kernels.push_back(&handle->package->manifest().kernels[variant]);
     auto fresh = std::make_unique<dlk_plan>(
-        dlk_plan{handle->package, &kernel, device, (flags & DLK_PLAN_CHECKED) != 0, {}});
+        dlk_plan{handle->package, device, (flags & DLK_PLAN_CHECKED) != 0, {}});
     for (const Kernel *member : kernels) {
       std::unique_ptr<Executable> executable;
       dlk_status status = isCpu

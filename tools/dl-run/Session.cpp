@@ -40,18 +40,13 @@ void run::showProgress(const std::string &text) {
     std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
 
-std::vector<size_t> Table::columnWidths() const {
+void Table::print() const {
   std::vector<size_t> widths;
   for (const auto &row : rows)
     for (size_t i = 0; i < row.size(); ++i) {
       widths.resize(std::max(widths.size(), i + 1));
       widths[i] = std::max(widths[i], row[i].size());
     }
-  return widths;
-}
-
-void Table::print() const {
-  const std::vector<size_t> widths = columnWidths();
   for (const auto &row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i)

@@ -141,8 +141,6 @@ public:
   void print() const;
 
 private:
-  std::vector<size_t> columnWidths() const;
-
   std::vector<std::vector<std::string>> rows;
 };
 
