@@ -49,12 +49,18 @@ void dl::buildPreparePipeline(OpPassManager &manager, const PrepareOptions &opti
   addPrepare(manager, options.set);
 }
 
-void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &options) {
-  addPrepare(manager, options.set);
+/// What comes before a scheduling pass.
+static void addPlainStep(OpPassManager &manager, ArrayRef<std::string> set) {
+  addPrepare(manager, set);
   manager.addNestedPass<linattn::OperatorOp>(linattn::createLinAttnHoistScalars());
   manager.addNestedPass<linattn::OperatorOp>(createCanonicalizerPass());
   manager.addNestedPass<linattn::OperatorOp>(createCSEPass());
-  ScheduleRecurrentOptions schedule;
+}
+
+/// Those of a scheduling pass, which tablegen makes, from those of its pipeline.
+template <typename PassOptions, typename Options>
+static PassOptions scheduleOptions(const Options &options) {
+  PassOptions schedule;
   schedule.keyDim = options.keyDim;
   schedule.valueDim = options.valueDim;
   schedule.stateLayout = options.stateLayout;
@@ -69,7 +75,24 @@ void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &
   schedule.keyLanes = options.keyLanes;
   schedule.keyWarps = options.keyWarps;
   schedule.minBlocks = options.minBlocks;
-  manager.addPass(createScheduleRecurrent(schedule));
+  return schedule;
+}
+
+void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &options) {
+  addPlainStep(manager, options.set);
+  manager.addPass(createScheduleRecurrent(scheduleOptions<ScheduleRecurrentOptions>(options)));
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+}
+
+void dl::buildLogPipeline(OpPassManager &manager, const LogPipelineOptions &options) {
+  addPlainStep(manager, options.set);
+  auto schedule = scheduleOptions<ScheduleLogOptions>(options);
+  schedule.kernel = options.kernel;
+  schedule.window = options.window;
+  schedule.maxTokens = options.maxTokens;
+  schedule.logType = options.logType;
+  manager.addPass(createScheduleLog(schedule));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
 }
@@ -119,6 +142,9 @@ void dl::registerPasses() {
                                            buildPreparePipeline);
   PassPipelineRegistration<RecurrentOptions>(
       "linattn-to-recurrent", "Operators to recurrent tile kernels", buildRecurrentPipeline);
+  PassPipelineRegistration<LogPipelineOptions>(
+      "linattn-to-log", "Operators to tile kernels with states as a base and a log",
+      buildLogPipeline);
   PassPipelineRegistration<>("tile-to-cpu", "Tile kernels to host functions in the LLVM dialect",
                              buildTileToCPUPipeline);
   PassPipelineRegistration<>("tile-to-nvvm", "Tile kernels to the LLVM and NVVM dialects",

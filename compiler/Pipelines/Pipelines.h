@@ -14,8 +14,13 @@
 
 namespace dl {
 
-/// `--linattn-to-recurrent`: operators to recurrent tile kernels.
-struct RecurrentOptions : mlir::PassPipelineOptions<RecurrentOptions> {
+/// What kernels of an operator are compiled for, and how they are scheduled.
+template <typename Options> struct KernelOptions : mlir::PassPipelineOptions<Options> {
+  template <typename T>
+  using Option = typename mlir::PassPipelineOptions<Options>::template Option<T>;
+  template <typename T>
+  using ListOption = typename mlir::PassPipelineOptions<Options>::template ListOption<T>;
+
   ListOption<std::string> set{
       *this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
   Option<int64_t> keyDim{*this, "key-dim", llvm::cl::desc("K, the key dimension"),
@@ -50,7 +55,26 @@ struct RecurrentOptions : mlir::PassPipelineOptions<RecurrentOptions> {
   Option<int64_t> minBlocks{*this, "min-blocks",
                             llvm::cl::desc("resident blocks per SM, 0: chosen"), llvm::cl::init(0)};
 };
+
+/// `--linattn-to-recurrent`: operators to recurrent tile kernels.
+struct RecurrentOptions : KernelOptions<RecurrentOptions> {};
 void buildRecurrentPipeline(mlir::OpPassManager &manager, const RecurrentOptions &options);
+
+/// `--linattn-to-log`: operators to a tile kernel that keeps their states as a base and a log.
+struct LogPipelineOptions : KernelOptions<LogPipelineOptions> {
+  Option<std::string> kernel{*this, "kernel",
+                             llvm::cl::desc("plan, append, merge or materialize"),
+                             llvm::cl::init("plan")};
+  Option<int64_t> window{*this, "window", llvm::cl::desc("entries of a log before it is merged"),
+                         llvm::cl::init(16)};
+  Option<int64_t> maxTokens{*this, "max-tokens",
+                            llvm::cl::desc("tokens that a row of a step has at most"),
+                            llvm::cl::init(4)};
+  Option<std::string> logType{*this, "log-type",
+                              llvm::cl::desc("f32 or bf16: numbers that are computed"),
+                              llvm::cl::init("f32")};
+};
+void buildLogPipeline(mlir::OpPassManager &manager, const LogPipelineOptions &options);
 
 /// `--linattn-prepare`: options set and ops expanded, still an operator.
 struct PrepareOptions : mlir::PassPipelineOptions<PrepareOptions> {

@@ -113,6 +113,11 @@ struct LogPlan {
 /// Longer windows save little, and every step works through the whole log: 16 entries are one step
 /// of a tensor core.
 constexpr int64_t kMaxProposedWindow = 16;
+/// The longest window that kernels are made for: far beyond any that saves traffic, and small
+/// enough for sums of ring positions in 32 bits.
+constexpr int64_t kMaxWindow = 1024;
+/// The longest row of a step: one token and the drafts behind it.
+constexpr int64_t kMaxStepTokens = 16;
 
 /// The plan for a problem, or one line that says which number cannot be served.
 llvm::Expected<LogPlan> planLog(const LogProblem &problem);

@@ -10,6 +10,23 @@
 
 include "mlir/Pass/PassBase.td"
 
+/// What all kernels of an operator are compiled for, and how they are scheduled.
+defvar kScheduleOptions = [
+  Option<"keyDim", "key-dim", "int64_t", "128", "K, the key dimension">,
+  Option<"valueDim", "value-dim", "int64_t", "128", "V, the value dimension">,
+  Option<"stateLayout", "state-layout", "std::string", "\"kv\"", "kv or vk: axes of the state in memory, the last one contiguous">,
+  Option<"stateType", "state-type", "std::string", "\"f32\"", "storage type of the state: f32, bf16 or f16">,
+  Option<"ioType", "io-type", "std::string", "\"bf16\"", "f32, bf16 or f16: inputs and outputs that the operator does not pin">,
+  Option<"indexType", "index-type", "std::string", "\"i32\"", "i32 or i64: slot numbers and token counts">,
+  ListOption<"argumentTypes", "types", "std::string", "NAME=TYPE: storage types of single inputs, outputs and per-head parameters">,
+  Option<"startsEarly", "starts-early", "bool", "false", "let a launch overlap the end of the one before it (tile.grid_wait)">,
+  Option<"bytesInFlight", "bytes-in-flight", "int64_t", "98304", "bytes of state that an SM should have on the way at once, a fact of the chip">,
+  Option<"valueTile", "value-tile", "int64_t", "0", "columns of V per block; 0: chosen by the model">,
+  Option<"keyLanes", "key-lanes", "int64_t", "0", "lanes that share the sum over K (layout kv); 0: chosen by the model">,
+  Option<"keyWarps", "key-warps", "int64_t", "0", "warps that share the sum over K (layout kv); 0: chosen by the model">,
+  Option<"minBlocks", "min-blocks", "int64_t", "0", "resident blocks the register budget is set for; 0: chosen by the model">
+];
+
 def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
   let summary = "Token by token with the state in registers: one tile.kernel per operator";
   let description = [{
@@ -33,20 +50,31 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
 
     Example: `test/Transforms/schedule-recurrent.mlir`.
   }];
-  let options = [
-    Option<"keyDim", "key-dim", "int64_t", "128", "K, the key dimension">,
-    Option<"valueDim", "value-dim", "int64_t", "128", "V, the value dimension">,
-    Option<"stateLayout", "state-layout", "std::string", "\"kv\"", "kv or vk: axes of the state in memory, the last one contiguous">,
-    Option<"stateType", "state-type", "std::string", "\"f32\"", "storage type of the state: f32, bf16 or f16">,
-    Option<"ioType", "io-type", "std::string", "\"bf16\"", "f32, bf16 or f16: inputs and outputs that the operator does not pin">,
-    Option<"indexType", "index-type", "std::string", "\"i32\"", "i32 or i64: slot numbers and token counts">,
-    ListOption<"argumentTypes", "types", "std::string", "NAME=TYPE: storage types of single inputs, outputs and per-head parameters">,
-    Option<"startsEarly", "starts-early", "bool", "false", "let a launch overlap the end of the one before it (tile.grid_wait)">,
-    Option<"bytesInFlight", "bytes-in-flight", "int64_t", "98304", "bytes of state that an SM should have on the way at once, a fact of the chip">,
-    Option<"valueTile", "value-tile", "int64_t", "0", "columns of V per block; 0: chosen by the model">,
-    Option<"keyLanes", "key-lanes", "int64_t", "0", "lanes that share the sum over K (layout kv); 0: chosen by the model">,
-    Option<"keyWarps", "key-warps", "int64_t", "0", "warps that share the sum over K (layout kv); 0: chosen by the model">,
-    Option<"minBlocks", "min-blocks", "int64_t", "0", "resident blocks the register budget is set for; 0: chosen by the model">
+  let options = kScheduleOptions;
+  let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def ScheduleLog : Pass<"linattn-schedule-log", "::mlir::ModuleOp"> {
+  let summary = "States as a base and a log of updates: one tile.kernel per operator, of the kind that is asked for";
+  let description = [{
+    Replaces each `linattn.operator` (options set, ops expanded) by one of the `tile.kernel`s that keep its states as a
+    dense base and a ring of entries, one per token (`test/Reference/LogProtocol.md`):
+
+    - `plan`: what a step does to each slot's log, in integers, the same for all layers. One block per row reads the row's
+      arrays and the cursor of its slot and writes a descriptor and the cursors of the slots that the row writes. Numbers in
+      memory are clamped to what is there; a row that breaks a limit is null.
+    - `append`: runs the tokens of every row, as its descriptor says.
+    - `merge`: brings bases up to date, as descriptors say, in a step without tokens.
+    - `materialize`: writes the dense states after so many entries, to any memory.
+
+    Example: `test/Transforms/schedule-log-plan.mlir`.
+  }];
+  let options = kScheduleOptions # [
+    Option<"kernel", "kernel", "std::string", "\"plan\"", "plan, append, merge or materialize">,
+    Option<"window", "window", "int64_t", "16", "W, entries of a log before it is merged">,
+    Option<"maxTokens", "max-tokens", "int64_t", "4", "T_max, tokens that a row of a step has at most, 1 to 16">,
+    Option<"logType", "log-type", "std::string", "\"f32\"", "f32 or bf16: numbers of an entry that are computed">
   ];
   let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect"];

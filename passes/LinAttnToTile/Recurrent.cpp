@@ -34,6 +34,7 @@
 #include "passes/LinAttnToTile/KernelArguments.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/LinAttnToTile/Row.h"
+#include "passes/LinAttnToTile/ScheduleOptions.h"
 #include "passes/LinAttnToTile/StepEmitter.h"
 
 using namespace mlir;
@@ -54,14 +55,6 @@ tile::BlockedAttr toAttr(MLIRContext *context, const layout::BlockedParams &para
   SmallVector<int64_t> order(params.order.begin(), params.order.end());
   return tile::BlockedAttr::get(context, params.perThread, params.lanes, params.warps, order,
                                 params.numWarps);
-}
-
-bool sumsAlongValue(linattn::OperatorOp op) {
-  WalkResult walk = op.walk([](linattn::ReduceOp reduce) {
-    Axis axis = *linattn::axisOf(reduce->getOperand(0).getType());
-    return axis == Axis::Key ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  return walk.wasInterrupted();
 }
 
 /// Emits the kernel of one operator.
@@ -431,69 +424,19 @@ LogicalResult RecurrentKernel::emit() {
   return success();
 }
 
-FailureOr<Type> parseFloatType(Operation *at, StringRef option, StringRef name) {
-  Builder builder(at->getContext());
-  if (name == "f32")
-    return Type(builder.getF32Type());
-  if (name == "bf16")
-    return Type(builder.getBF16Type());
-  if (name == "f16")
-    return Type(builder.getF16Type());
-  at->emitError() << option << ": expected f32, bf16 or f16, got '" << name << "'";
-  return failure();
-}
-
 struct ScheduleRecurrent : dl::impl::ScheduleRecurrentBase<ScheduleRecurrent> {
   using ScheduleRecurrentBase::ScheduleRecurrentBase;
-
-  FailureOr<KernelTypes> parseTypes(linattn::OperatorOp op) {
-    FailureOr<Type> state = parseFloatType(op, "state-type", stateType),
-                    io = parseFloatType(op, "io-type", ioType);
-    if (failed(state) || failed(io))
-      return failure();
-    if (stateLayout != "kv" && stateLayout != "vk")
-      return op.emitError() << "state-layout: expected kv or vk, got '" << stateLayout << "'";
-    if (indexType != "i32" && indexType != "i64")
-      return op.emitError() << "index-type: expected i32 or i64, got '" << indexType << "'";
-    KernelTypes types;
-    types.keyDim = keyDim;
-    types.valueDim = valueDim;
-    types.layout = stateLayout == "kv" ? schedule::StateLayout::KV : schedule::StateLayout::VK;
-    types.state = *state;
-    types.io = *io;
-    types.index = IntegerType::get(&getContext(), indexType == "i32" ? 32 : 64);
-    types.startsEarly = startsEarly;
-    for (StringRef given : argumentTypes) {
-      auto [name, text] = given.split('=');
-      SmallVector<StringRef> names = typedArguments(op);
-      if (!llvm::is_contained(names, name))
-        return op.emitError() << "types: expected NAME=TYPE with a name among "
-                              << llvm::join(names, ", ") << ", got '" << given << "'";
-      FailureOr<Type> type = parseFloatType(op, "types, " + name.str(), text);
-      if (failed(type))
-        return failure();
-      types.given.push_back({name.str(), *type});
-    }
-    return types;
-  }
+  friend struct dl::ScheduleOptions;
 
   LogicalResult schedule(linattn::OperatorOp op) {
-    FailureOr<KernelTypes> parsed = parseTypes(op);
-    if (failed(parsed))
+    ScheduleOptions options = ScheduleOptions::of(*this);
+    FailureOr<KernelTypes> types = parseKernelTypes(op, options);
+    if (failed(types))
       return failure();
-    const KernelTypes &types = *parsed;
-    dl::schedule::RecurrentProblem problem;
-    problem.keyDim = keyDim;
-    problem.valueDim = valueDim;
-    problem.layout = types.layout;
-    problem.bytesInFlight = bytesInFlight;
-    problem.stateBytes = types.state.getIntOrFloatBitWidth() / 8;
-    problem.canSplitValue = !sumsAlongValue(op);
-    llvm::Expected<dl::schedule::RecurrentPlan> plan =
-        dl::schedule::planRecurrent(problem, {valueTile, keyLanes, keyWarps, minBlocks});
-    if (!plan)
-      return op.emitError() << llvm::toString(plan.takeError());
-    return RecurrentKernel(op, types, *plan).emit();
+    FailureOr<dl::schedule::RecurrentPlan> plan = planKernel(op, *types, options);
+    if (failed(plan))
+      return failure();
+    return RecurrentKernel(op, *types, *plan).emit();
   }
 
   void runOnOperation() override {
