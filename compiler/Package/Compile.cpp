@@ -25,6 +25,7 @@
 #include "passes/TileToCPU/Passes.h"
 #include "passes/TileToNVVM/Passes.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -258,10 +259,8 @@ LogicalResult Backend::runGPU(tile::KernelOp kernel) {
          << "; expected none: choose a smaller value tile or fewer resident blocks";
 }
 
-LogicalResult runSchedule(Session &session, const KernelRequest &request) {
-  if (request.kind == "tile")
-    return success();
-  RecurrentOptions options;
+/// What the pipelines that schedule kernels share.
+template <typename Options> void setOptions(const KernelRequest &request, Options &options) {
   options.set = ArrayRef<std::string>(request.set);
   options.keyDim = request.keyDim;
   options.valueDim = request.valueDim;
@@ -277,7 +276,23 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
   options.keyLanes = request.keyLanes;
   options.keyWarps = request.keyWarps;
   options.minBlocks = request.minBlocks;
-  return session.run<RecurrentOptions>(buildRecurrentPipeline, options);
+}
+
+LogicalResult runSchedule(Session &session, const KernelRequest &request) {
+  if (request.kind == "tile")
+    return success();
+  if (!request.isLog()) {
+    RecurrentOptions options;
+    setOptions(request, options);
+    return session.run<RecurrentOptions>(buildRecurrentPipeline, options);
+  }
+  LogPipelineOptions options;
+  setOptions(request, options);
+  options.kernel = request.kind;
+  options.window = request.window;
+  options.maxTokens = request.maxTokens;
+  options.logType = request.logType;
+  return session.run<LogPipelineOptions>(buildLogPipeline, options);
 }
 
 void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
@@ -297,8 +312,18 @@ void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
   m["registers"] = kernel.resources.registers;
   m["spill_bytes"] = kernel.resources.spillBytes;
   m["scratch_bytes"] = kernel.scratchBytes;
+  if (request.isLog()) {
+    m["window"] = request.window;
+    m["max_tokens"] = request.maxTokens;
+    m["ring"] = schedule::ringCapacity(request.window, request.maxTokens);
+    m["log_type"] = request.logType;
+  }
 }
 } // namespace
+
+bool KernelRequest::isLog() const {
+  return llvm::is_contained({"plan", "append", "merge", "materialize"}, kind);
+}
 
 std::string KernelRequest::name() const {
   if (kind == "tile")
@@ -309,6 +334,11 @@ std::string KernelRequest::name() const {
     name += "." + indexType;
   for (StringRef type : types)
     name += ("." + type.split('=').first + "-" + type.split('=').second).str();
+  if (isLog()) {
+    name += llvm::formatv(".w{0}t{1}", window, maxTokens);
+    if (logType != "f32")
+      name += ".log" + logType;
+  }
   if (!variant.empty())
     name += "." + variant;
   return name;
@@ -370,6 +400,44 @@ llvm::Error dl::package::checkSettings(const Spec &spec, const KernelRequest &re
       return llvm::createStringError("--type: expected NAME=TYPE with a name among " +
                                      llvm::join(names, ", ") + ", got '" + type + "'");
   return llvm::Error::success();
+}
+
+/// The window that the traffic model proposes, with as many key heads as value heads.
+static FailureOr<int64_t> proposeWindow(const Spec &spec, const KernelRequest &request,
+                                        std::string &diagnostics) {
+  Session session(spec, diagnostics);
+  FailureOr<linattn::OperatorOp> op = prepare(session, request);
+  if (failed(op))
+    return failure();
+  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
+  if (failed(step) || failed(step->require(analysis::Schedule::Log)))
+    return failure();
+  std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
+  llvm::Expected<schedule::LogPlan> plan = schedule::planLog(logProblem(*step, *entry, request));
+  if (!plan)
+    return op->emitError() << llvm::toString(plan.takeError());
+  return plan->window;
+}
+
+LogicalResult dl::package::settleWindows(const Spec &spec, MutableArrayRef<KernelRequest> requests,
+                                         std::string &diagnostics) {
+  llvm::StringMap<int64_t> known; // by what the window may depend on
+  for (KernelRequest &request : requests) {
+    if (!request.isLog())
+      continue;
+    KernelRequest key = request;
+    key.kind = "append";
+    auto [window, isNew] = known.try_emplace(key.name(), 0);
+    if (isNew) {
+      // Also where one is given: a log has to be legal, whatever its window.
+      FailureOr<int64_t> proposed = proposeWindow(spec, request, diagnostics);
+      if (failed(proposed))
+        return failure();
+      window->second = *proposed;
+    }
+    request.window = window->second;
+  }
+  return success();
 }
 
 FailureOr<std::string> dl::package::explainSpec(const Spec &spec, ArrayRef<KernelRequest> requests,
@@ -451,7 +519,8 @@ static schedule::RecurrentProblem problemOf(const KernelRequest &request) {
 /// The ways to schedule the request, best first.
 static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
   std::vector<KernelRequest> result;
-  bool choose = request.target->isGPU() && request.kind != "tile" && findAssembler();
+  bool isScheduled = request.kind != "tile" && request.kind != "plan";
+  bool choose = request.target->isGPU() && isScheduled && findAssembler();
   schedule::RecurrentOverrides forced{request.valueTile, request.keyLanes, request.keyWarps,
                                       request.minBlocks};
   for (const schedule::RecurrentOverrides &overrides :
@@ -520,7 +589,7 @@ std::vector<CompiledKernel> dl::package::compileVariants(const Spec &spec,
                                                          const KernelRequest &request,
                                                          const CompiledKernel &usual) {
   bool isForced = request.valueTile || request.keyLanes || request.keyWarps || request.minBlocks;
-  if (isForced || request.target->measuredOn.empty() || request.kind == "tile" ||
+  if (isForced || request.target->measuredOn.empty() || request.kind != "decode" ||
       usual.binary.empty())
     return {};
   schedule::RecurrentProblem problem = problemOf(request);

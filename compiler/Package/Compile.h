@@ -33,10 +33,19 @@ struct KernelRequest {
   int64_t valueTile = 0, keyLanes = 0, keyWarps = 0,
           minBlocks = 0; ///< of the schedule; 0: chosen
 
+  // Of the kernels of a log, see isLog().
+  int64_t window = 0;          ///< W; 0: settleWindows() proposes it
+  int64_t maxTokens = 4;       ///< tokens of a step's row, at most
+  std::string logType = "f32"; ///< of what is computed and logged: f32 or bf16
+
   std::string variant; ///< "", or the name of a variant for launches of certain sizes
 
-  /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32, .few
+  /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32, .few.
+  /// Kernels of a log add the window and the tokens of a step: .w16t4, and .logbf16 where it is not
+  /// f32.
   std::string name() const;
+  /// Whether it keeps states as a base and a log: plan, append, merge, materialize.
+  bool isLog() const;
 };
 
 /// How far to go.
@@ -69,6 +78,12 @@ mlir::FailureOr<Spec> parseSpec(std::string text, llvm::StringRef path, std::str
 /// Whether the operator has the options that the request sets and the arguments that it gives types
 /// to. Errors are one line.
 llvm::Error checkSettings(const Spec &spec, const KernelRequest &request);
+
+/// Gives the kernels of a log that have no window the one that the traffic model proposes, from
+/// what the operator logs and the sizes and types of the request. So kernels that differ in nothing
+/// but kind and target have the same one. Fails, after diagnostics, where a log is not legal.
+mlir::LogicalResult settleWindows(const Spec &spec, llvm::MutableArrayRef<KernelRequest> requests,
+                                  std::string &diagnostics);
 
 /// The operator with options set, as MLIR text and as reference graph.
 struct Prepared {

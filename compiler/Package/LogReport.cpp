@@ -24,8 +24,6 @@ using linattn::HeadGroup;
 
 /// The launch for which times are given: rows, and value heads of a row.
 static constexpr int64_t kRows = 256, kHeads = 32;
-/// New tokens of a step, at most, for which the ring is sized.
-static constexpr int64_t kMaxTokens = 4;
 
 static StringRef nameOf(Type type) { return type.isF32() ? "f32" : type.isBF16() ? "bf16" : "f16"; }
 
@@ -43,6 +41,11 @@ static StringRef storageType(linattn::OperatorOp op, BlockArgument input,
 }
 
 static int64_t bytesOf(StringRef type) { return type == "f32" ? 4 : 2; }
+
+static bool isAlwaysF32(LogField::What what) {
+  // Sums over many tokens, and the one number that scales a vector, are worth four bytes.
+  return what == LogField::What::Decay || what == LogField::What::Factor;
+}
 
 /// Adds what a token's input or output takes.
 static void addIO(Type type, int64_t elementBytes, schedule::LogProblem &problem) {
@@ -63,7 +66,9 @@ schedule::LogProblem dl::package::logProblem(const StepAnalysis &step, const Log
   problem.valueDim = request.valueDim;
   problem.states = static_cast<int64_t>(step.states.size());
   problem.stateBytes = bytesOf(request.stateType);
-  problem.maxTokens = kMaxTokens;
+  problem.maxTokens = request.maxTokens;
+  problem.window = request.window;
+  problem.type = request.logType == "bf16" ? schedule::LogType::BF16 : schedule::LogType::F32;
   for (BlockArgument input : op.getInputs())
     addIO(input.getType(), bytesOf(storageType(op, input, request)), problem);
   for (unsigned i = 0; i < op.getNumOutputs(); ++i)
@@ -73,10 +78,10 @@ schedule::LogProblem dl::package::logProblem(const StepAnalysis &step, const Log
     result.axis = field.axis == Axis::Key     ? schedule::LogAxis::Key
                   : field.axis == Axis::Value ? schedule::LogAxis::Value
                                               : schedule::LogAxis::Head;
-    // Sums over many tokens, and the one number that scales a vector, are worth four bytes.
-    bool isF32 = field.what == LogField::What::Decay || field.what == LogField::What::Factor;
     for (const analysis::LogForm &form : field.forms) {
-      int64_t bytes = form.input ? bytesOf(storageType(op, form.input, request)) : isF32 ? 4 : 0;
+      int64_t bytes = form.input                ? bytesOf(storageType(op, form.input, request))
+                      : isAlwaysF32(field.what) ? 4
+                                                : 0;
       result.forms.push_back({bytes, form.group == HeadGroup::KeyHead});
     }
   }
@@ -116,7 +121,7 @@ public:
 
 private:
   void printFields(const KernelRequest &request, const schedule::LogPlan &plan);
-  void printTraffic(const schedule::LogPlan &plan);
+  void printTraffic(const schedule::LogPlan &plan, int64_t maxTokens);
   void printTimes(const schedule::LogPlan &plan, ArrayRef<const target::Target *> targets);
   raw_ostream &line(StringRef label) {
     return os << "    " << llvm::left_justify(label, kLabelWidth);
@@ -142,14 +147,16 @@ void Report::printFields(const KernelRequest &request, const schedule::LogPlan &
   for (auto [number, chosen] : llvm::enumerate(plan.forms)) {
     const LogField &field = entry.fields[number];
     const analysis::LogForm &form = field.forms[chosen];
-    StringRef type = form.input ? storageType(op, form.input, request) : "f32";
+    StringRef type = form.input                ? storageType(op, form.input, request)
+                     : isAlwaysF32(field.what) ? "f32"
+                                               : StringRef(request.logType);
     line(labelOf(field.what)) << llvm::formatv(
         "{0}  {1,-4} {2,6} B   [{3}]\n", llvm::left_justify(shown[number], width), type,
         wholeNumber(plan.fieldBytes[number]), reasonFor(entry, number, chosen));
   }
 }
 
-void Report::printTraffic(const schedule::LogPlan &plan) {
+void Report::printTraffic(const schedule::LogPlan &plan, int64_t maxTokens) {
   auto window = static_cast<double>(plan.window);
   double length = schedule::meanLogLength(window), gain = plan.gain();
   line("entry") << wholeNumber(plan.traffic.entry) << " B";
@@ -165,7 +172,7 @@ void Report::printTraffic(const schedule::LogPlan &plan) {
                                 gain < 1 ? 1 / gain : gain, gain < 1 ? "more" : "less");
   line("window") << llvm::formatv("W = {0}, a ring of R = {1} for up to {2} tokens a step: {3} B "
                                   "per slot\n",
-                                  plan.window, plan.ring, kMaxTokens,
+                                  plan.window, plan.ring, maxTokens,
                                   wholeNumber(plan.slotBytes()));
 }
 
@@ -193,7 +200,7 @@ void Report::print(const KernelRequest &request, ArrayRef<const target::Target *
   os << llvm::formatv("  log, {0}x{1}, state {2}, io {3}, per value head with HQ = HV:\n",
                       request.keyDim, request.valueDim, request.stateType, request.ioType);
   printFields(request, *plan);
-  printTraffic(*plan);
+  printTraffic(*plan, request.maxTokens);
   printTimes(*plan, targets);
 }
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
-#include "compiler/Schedule/Recurrent.h"
+#include "compiler/Schedule/Log.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -29,7 +29,8 @@ Opt<std::string> output("o", cl::value_desc("path"), cl::cat(category),
 Opt<std::string> op("op", cl::value_desc("name"), cl::cat(category),
                     cl::desc("Operator to compile (default: the only one in the file)"));
 List kernels("kernels", cl::CommaSeparated, cl::value_desc("kind,..."), cl::cat(category),
-             cl::desc("Kernels to build: decode (default: every legal one)"));
+             cl::desc("Kernels to build (default: decode): decode, and for states as a base and a "
+                      "log plan, append (or verify), merge (or fold), materialize"));
 List targets("target", cl::CommaSeparated, cl::value_desc("name,..."), cl::cat(category),
              cl::desc("Targets to build for (default: cpu,sm_80,sm_90a); see --list-targets"));
 Opt<bool> listTargets("list-targets", cl::cat(category),
@@ -47,6 +48,16 @@ List indexType("index-type", cl::CommaSeparated, cl::value_desc("i32|i64"), cl::
                cl::desc("Type of slot numbers and token counts in device memory (default i32)"));
 List types("type", cl::CommaSeparated, cl::value_desc("NAME=bf16|f16|f32"), cl::cat(category),
            cl::desc("Storage type of one input, output or per-head parameter, before --io-type"));
+Opt<std::string> window("window", cl::init("0"), cl::value_desc("N"), cl::cat(category),
+                        cl::desc("Entries of a log before it is merged, up to 1024 (default 0: what "
+                                 "the traffic model of --explain proposes)"));
+Opt<std::string> maxTokens("max-tokens", cl::init("4"), cl::value_desc("N"), cl::cat(category),
+                           cl::desc("Tokens of a row, drafts included, that one step can append to "
+                                    "a log, 1 to 16 (default 4)"));
+Opt<std::string> logType("log-type", cl::init("f32"), cl::value_desc("f32|bf16"),
+                         cl::cat(category),
+                         cl::desc("Storage type of what is computed for a log; copies of inputs "
+                                  "have the inputs' types (default f32)"));
 List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
          cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
@@ -98,18 +109,55 @@ static Error parseDims(CompileOptions &options) {
   return Error::success();
 }
 
+/// Kinds of kernels, under the names that engines know as well.
+static Error parseKinds(CompileOptions &options) {
+  constexpr StringRef kinds[] = {"decode", "plan", "append", "merge", "materialize"};
+  for (StringRef given : kernels) {
+    StringRef kind = given == "verify" ? "append" : given == "fold" ? "merge" : given;
+    if (!is_contained(kinds, kind))
+      return unknown("--kernels", given,
+                     "decode, plan, append (or verify), merge (or fold), materialize");
+    if (!is_contained(options.kinds, kind))
+      options.kinds.push_back(kind.str());
+  }
+  if (options.kinds.empty())
+    options.kinds.push_back("decode");
+  return Error::success();
+}
+
+static Error parseLog(CompileOptions &options) {
+  struct Number {
+    StringRef argument, text;
+    int64_t low, high, *field;
+  };
+  for (const Number &n :
+       {Number{"--window", window, 0, schedule::kMaxWindow, &options.log.window},
+        Number{"--max-tokens", maxTokens, 1, schedule::kMaxStepTokens, &options.log.maxTokens}}) {
+    if (n.text.getAsInteger(10, *n.field) || *n.field < n.low || *n.field > n.high)
+      return unknown(n.argument, n.text,
+                     "a number from " + std::to_string(n.low) + " to " + std::to_string(n.high));
+  }
+  if (logType != "f32" && logType != "bf16")
+    return unknown("--log-type", logType, "f32 or bf16");
+  options.log.logType = logType;
+  return Error::success();
+}
+
 static Error parseSchedules(CompileOptions &options) {
   for (StringRef text : schedules) {
     SmallVector<StringRef> parts;
     text.split(parts, ',');
-    if (parts.front() != "decode:recurrent")
-      return unknown("--schedule", parts.front(), "decode:recurrent");
+    StringRef names[] = {"decode:recurrent", "append:log", "merge:log", "materialize:log"};
+    if (!is_contained(names, parts.front()))
+      return unknown("--schedule", parts.front(), join(ArrayRef(names), ", "));
+    schedule::RecurrentOverrides &forced =
+        options.schedules[parts.front().split(':').first.str()];
     for (StringRef part : ArrayRef(parts).drop_front()) {
       auto [key, digits] = part.split('=');
-      int64_t *field = key == "value-tile"   ? &options.schedule.valueTile
-                       : key == "key-lanes"  ? &options.schedule.keyLanes
-                       : key == "key-warps"  ? &options.schedule.keyWarps
-                       : key == "min-blocks" ? &options.schedule.minBlocks
+      int64_t *field = key == "value-tile"   ? &forced.valueTile
+                       : key == "key-lanes"  ? &forced.keyLanes
+                       : key == "key-warps"  ? &forced.keyWarps
+                       : key == "min-blocks" ? &forced.minBlocks
                                              : nullptr;
       if (!field)
         return unknown("--schedule", key, "value-tile, key-lanes, key-warps or min-blocks");
@@ -233,7 +281,8 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   options.explain = explain;
   options.jobs = jobs;
   options.set.assign(set.begin(), set.end());
-  for (auto parse : {parseDims, parseSchedules, parseTypes, parseTargets, parseEmit, parsePaths})
+  for (auto parse : {parseKinds, parseDims, parseSchedules, parseLog, parseTypes, parseTargets,
+                     parseEmit, parsePaths})
     if (Error error = parse(options))
       return error;
   struct Choice {
@@ -244,8 +293,7 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
     std::vector<std::string> &values;
   };
   for (const Choice &c :
-       {Choice{"--kernels", kernels, "decode", {"decode"}, options.kinds},
-        Choice{"--state-layout", stateLayout, "kv", {"kv", "vk"}, options.stateLayouts},
+       {Choice{"--state-layout", stateLayout, "kv", {"kv", "vk"}, options.stateLayouts},
         Choice{"--state-type", stateType, "f32", {"f32", "bf16", "f16"}, options.stateTypes},
         Choice{"--io-type", ioType, "bf16", {"bf16", "f16", "f32"}, options.ioTypes},
         Choice{"--index-type", indexType, "i32", {"i32", "i64"}, options.indexTypes}}) {
@@ -261,28 +309,43 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
 }
 
 /// Finds numbers with which nothing can be scheduled. What depends on the step is found later.
-static Error checkSchedule(const CompileOptions &options) {
-  const package::KernelRequest &forced = options.schedule;
+static Error checkSchedules(const CompileOptions &options) {
+  std::vector<schedule::RecurrentOverrides> all{{}};
+  for (const auto &[kind, forced] : options.schedules)
+    all.push_back(forced);
   schedule::RecurrentProblem problem;
-  for (auto [key, value] : options.dims)
-    for (const std::string &layout : options.stateLayouts)
-      for (const std::string &type : options.stateTypes) {
-        problem.keyDim = key;
-        problem.valueDim = value;
-        problem.layout = layout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
-        problem.stateBytes = type == "f32" ? 4 : 2;
-        auto plan = schedule::planRecurrent(
-            problem, {forced.valueTile, forced.keyLanes, forced.keyWarps, forced.minBlocks});
-        if (!plan)
-          return createStringError("--schedule: " + toString(plan.takeError()));
-      }
+  for (const schedule::RecurrentOverrides &forced : all)
+    for (auto [key, value] : options.dims)
+      for (const std::string &layout : options.stateLayouts)
+        for (const std::string &type : options.stateTypes) {
+          problem.keyDim = key;
+          problem.valueDim = value;
+          problem.layout = layout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
+          problem.stateBytes = type == "f32" ? 4 : 2;
+          if (auto plan = schedule::planRecurrent(problem, forced); !plan)
+            return createStringError("--schedule: " + toString(plan.takeError()));
+        }
   return Error::success();
+}
+
+/// The request for kernels of one kind.
+static package::KernelRequest ofKind(const CompileOptions &options, const std::string &kind,
+                                     package::KernelRequest request) {
+  request.kind = kind;
+  request.schedule = request.isLog() ? "log" : "recurrent";
+  if (auto forced = options.schedules.find(kind); forced != options.schedules.end()) {
+    request.valueTile = forced->second.valueTile;
+    request.keyLanes = forced->second.keyLanes;
+    request.keyWarps = forced->second.keyWarps;
+    request.minBlocks = forced->second.minBlocks;
+  }
+  return request;
 }
 
 Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOptions &options,
                                                                  const package::Spec &spec) {
   std::vector<package::KernelRequest> requests;
-  package::KernelRequest request = options.schedule;
+  package::KernelRequest request = options.log;
   auto names = [](ArrayRef<std::string> list) {
     return list.empty() ? std::string("none") : join(list, ", ");
   };
@@ -319,24 +382,25 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
   request.types = options.types;
   if (Error error = package::checkSettings(spec, request))
     return error;
-  if (Error error = checkSchedule(options))
+  if (Error error = checkSchedules(options))
     return error;
-  for (const std::string &kind : options.kinds)
+  for (const std::string &kind : options.kinds) {
+    package::KernelRequest ofThis = ofKind(options, kind, request);
     for (auto [key, value] : options.dims)
       for (const std::string &layout : options.stateLayouts)
         for (const std::string &state : options.stateTypes)
           for (const std::string &io : options.ioTypes)
             for (const std::string &index : options.indexTypes)
               for (const target::Target *row : options.targets) {
-                request.kind = kind;
-                request.keyDim = key;
-                request.valueDim = value;
-                request.stateLayout = layout;
-                request.stateType = state;
-                request.ioType = io;
-                request.indexType = index;
-                request.target = row;
-                requests.push_back(request);
+                ofThis.keyDim = key;
+                ofThis.valueDim = value;
+                ofThis.stateLayout = layout;
+                ofThis.stateType = state;
+                ofThis.ioType = io;
+                ofThis.indexType = index;
+                ofThis.target = row;
+                requests.push_back(ofThis);
               }
+  }
   return requests;
 }

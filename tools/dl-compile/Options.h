@@ -9,7 +9,9 @@
 #define TOOLS_DL_COMPILE_OPTIONS_H
 
 #include "compiler/Package/Compile.h"
+#include "compiler/Schedule/Recurrent.h"
 #include "llvm/Support/Error.h"
+#include <map>
 
 namespace dl {
 
@@ -25,14 +27,15 @@ struct CompileOptions {
   std::vector<const target::Target *> targets;
   std::vector<std::pair<int64_t, int64_t>> dims; ///< (K, V)
   std::vector<std::string> stateLayouts, stateTypes, ioTypes, indexTypes;
-  package::KernelRequest schedule; ///< only the schedule's own fields are set
+  std::map<std::string, schedule::RecurrentOverrides> schedules; ///< forced, by kind
+  package::KernelRequest log; ///< only the fields of the kernels of a log are set
 };
 
 /// Parses argv; prints help or version and exits if asked to. Errors are one line: argument, given,
 /// allowed.
 llvm::Expected<CompileOptions> parseCommandLine(int argc, char **argv);
 
-/// Every kernel that the options ask of the spec.
+/// Every kernel that the options ask of the spec. The kernels of a log may lack their window.
 llvm::Expected<std::vector<package::KernelRequest>> expandRequests(const CompileOptions &options,
                                                                    const package::Spec &spec);
 

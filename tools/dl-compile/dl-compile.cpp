@@ -285,6 +285,8 @@ int main(int argc, char **argv) {
     erase_if(*requests, [](const KernelRequest &request) { return !request.target->isGPU(); });
   if (requests->empty())
     return fail("--target: expected a GPU target with --emit=ptx or cubin, got cpu");
+  if (mlir::failed(settleWindows(*spec, *requests, diagnostics)))
+    return fail(diagnostics);
   if (Error error = checkOutput(*options, requests->size()))
     return fail(toString(std::move(error)));
   Writer package;
