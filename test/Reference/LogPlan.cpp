@@ -11,7 +11,15 @@
 
 namespace dl::deltalog {
 
-Standing settle(const Limits &limits, const Cursor &cursor, int64_t accepted) {
+/// Ring positions and lengths that a descriptor may have, whatever the cursor holds.
+static Cursor clamped(const Limits &limits, const Cursor &cursor) {
+  return {std::clamp(cursor.start, 0, limits.ring - 1),
+          std::clamp(cursor.length, 0, limits.longestLog()),
+          std::clamp(cursor.pending, 0, limits.maxTokens), cursor.merge};
+}
+
+Standing settle(const Limits &limits, const Cursor &told, int64_t accepted) {
+  Cursor cursor = clamped(limits, told);
   Standing now{cursor.start, cursor.length, cursor.length};
   if (cursor.merge != Merge::None) {
     now.start = wrap(limits, cursor.start + cursor.length);
@@ -22,8 +30,10 @@ Standing settle(const Limits &limits, const Cursor &cursor, int64_t accepted) {
   if (cursor.merge == Merge::After)
     now.committed = -cursor.pending;
   else
-    now.length += static_cast<int32_t>(
-        std::clamp<int64_t>(accepted, 0, static_cast<int64_t>(cursor.pending)));
+    now.length = std::min<int32_t>(
+        limits.longestLog(),
+        now.length + static_cast<int32_t>(std::clamp<int64_t>(
+                         accepted, 0, static_cast<int64_t>(cursor.pending))));
   return now;
 }
 
@@ -40,9 +50,12 @@ public:
   RowPlanner(const Limits &limits, const Rows<Index> &rows, int64_t slots, int64_t row)
       : limits(limits), rows(rows), slots(slots), row(row), src(at(rows.src, row, row)),
         dst(at(rows.dst, row, row)), initial(at(rows.initial, row, Stored)) {
-    first = rows.starts.empty() ? row * static_cast<int64_t>(rows.tokens) : rows.starts[row];
-    int64_t end = rows.starts.empty() ? first + rows.tokens : rows.starts[row + 1];
-    tokens = std::max<int64_t>(end - first, 0);
+    int64_t usual = row * static_cast<int64_t>(rows.tokens);
+    int64_t from = rows.starts.empty() ? usual : rows.starts[row];
+    int64_t to = rows.starts.empty() ? usual + rows.tokens : rows.starts[row + 1];
+    // Numbers of a descriptor, never negative.
+    first = std::clamp<int64_t>(from, 0, INT32_MAX);
+    tokens = std::clamp<int64_t>(to, first, INT32_MAX) - first;
   }
 
   Descriptor run(std::vector<Cursor> &cursors) const {
@@ -83,8 +96,10 @@ private:
       return Merge::Before;
     bool flush = at(rows.flush, row, 0) != 0;
     // A last token that would fill the log goes with it, and the next step finds
-    // the log empty rather than full.
-    if (rows.final && !flush && tokens == 1 && length + 1 >= limits.window)
+    // the log empty rather than full. A log that is full has no room for it: no
+    // kernel ever looks at more than the longest log.
+    if (rows.final && !flush && tokens == 1 && length + 1 >= limits.window &&
+        length < limits.longestLog())
       return Merge::After;
     bool full = length + tokens > limits.window;
     return length > 0 && (flush || full) ? Merge::Before : Merge::None;

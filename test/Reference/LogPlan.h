@@ -36,8 +36,9 @@
 // - Checkpoints are asked for by an offset from the end of what had been accepted
 //   before the slot's last step. That the engine knows before it knows the
 //   acceptance; whether the draft at the boundary was accepted the plan finds out.
-// - What is wrong on the device makes a row null rather than undefined. `check`
-//   names it on the host.
+// - What is wrong on the device makes a row null rather than undefined, and cursors
+//   are clamped before they are used: no descriptor leads outside a pool or a ring.
+//   `check` names it on the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,7 +56,8 @@ struct Limits {
   int32_t maxTokens = 4; ///< T_max: the longest row of a step, 1 to 16
   int32_t ring = 20;     ///< R: entries of memory per slot
 
-  /// Accepted entries that a log can have: W, or one whole step if that is more.
+  /// Accepted entries that a log can have: W, or one whole step if that is more. A
+  /// merge takes no more, its own step's token included.
   int32_t longestLog() const { return window > maxTokens ? window : maxTokens; }
   /// Entries being merged are never those being written.
   int32_t smallestRing() const { return longestLog() + maxTokens; }
@@ -112,7 +114,7 @@ template <typename Index> struct Rows {
   std::vector<Index> src;               ///< [N]; absent: slot n for row n
   std::vector<Index> dst;               ///< [N]; absent: slot n for row n
   std::vector<Index> starts;            ///< cu_seqlens [N + 1]; absent: rows of `tokens` each
-  Index tokens = 1;                     ///< T of every row, without `starts`
+  int32_t tokens = 1;                   ///< T of every row, without `starts`
   std::vector<Index> accepted;          ///< [N] of src's pending tokens; absent: all of them
   std::vector<uint8_t> initial;         ///< [N] of Initial; absent: all Stored
   std::vector<uint8_t> flush;           ///< [N]; not 0: merge before the tokens at any length

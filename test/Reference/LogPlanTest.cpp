@@ -121,6 +121,15 @@ TEST(LogPlan, AFinalTokenThatFillsTheLogIsMergedWithIt) {
   EXPECT_EQ(d.merge, Merge::None);
   EXPECT_EQ(d.length, 0);
 
+  // A full log has no room for it, even if it is full for a longer step.
+  cursors = cursorsWith({5, 16, 0});
+  EXPECT_EQ(plan(limits, rows, cursors).front().merge, Merge::Before);
+  for (int32_t length : {0, 14, 15, 16}) {
+    std::vector<Cursor> longSteps = cursorsWith({5, length, 0});
+    EXPECT_EQ(plan({1, 16, 32}, rows, longSteps).front().merge,
+              length < 16 ? Merge::After : Merge::Before);
+  }
+
   // Drafts can be taken back, several tokens are not one, a flush sees a base.
   cursors = cursorsWith({5, 16, 0});
   rows.final = false;
@@ -212,6 +221,39 @@ TEST(LogPlan, WideIndicesAreNotCutOff) {
   rows.src = rows.dst = {2};
   rows.accepted = {(int64_t(1) << 32)};
   EXPECT_EQ(plan(limits, rows, cursors).front().length, 3) << "clamped, not wrapped to 0";
+}
+
+TEST(LogPlan, CursorsAreClamped) {
+  for (const Cursor &garbage :
+       {Cursor{INT32_MIN, INT32_MIN, INT32_MIN}, Cursor{INT32_MAX, INT32_MAX, INT32_MAX},
+        Cursor{INT32_MAX, INT32_MAX, INT32_MAX, Merge::Before}, Cursor{20, 17, 5, Merge::After},
+        Cursor{-1, 16, 4}, Cursor{19, 16, 4, static_cast<Merge>(-7)}})
+    for (int32_t tokens = 0; tokens <= 4; ++tokens) {
+      std::vector<Cursor> cursors = cursorsWith(garbage);
+      Descriptor d = plan(limits, oneRow(tokens), cursors).front();
+      EXPECT_GE(d.start, 0);
+      EXPECT_LT(d.start, 20);
+      EXPECT_GE(d.length, 0);
+      EXPECT_LE(d.length, 16);
+      EXPECT_GE(d.write, 0);
+      EXPECT_LT(d.write, 20);
+    }
+}
+
+TEST(LogPlan, TokensAreNeverNegative) {
+  Rows<int64_t> rows;
+  rows.count = 5;
+  rows.starts = {INT64_MIN, INT64_MAX, 3, 2, -1, INT64_MIN};
+  std::vector<Cursor> cursors(5);
+  std::vector<Descriptor> d = plan(limits, rows, cursors);
+  EXPECT_EQ(d[0].token, 0);
+  EXPECT_EQ(d[0].tokens, INT32_MAX);
+  EXPECT_TRUE(d[0].isNull());
+  for (int row : {1, 2, 3, 4}) {
+    EXPECT_GE(d[row].token, 0);
+    EXPECT_EQ(d[row].tokens, 0);
+    EXPECT_FALSE(d[row].isNull());
+  }
 }
 
 TEST(LogPlan, TooLongARowIsNull) {

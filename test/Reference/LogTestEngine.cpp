@@ -343,7 +343,9 @@ void TestEngine::settleRow(Row &row, const Descriptor &d) {
   }
 
   bool moves = request.initial == Zero || row.src != row.dst;
-  bool after = isFinal && row.tokens == 1 && !row.flush && !moves && length + 1 >= limits.window;
+  bool hasRoom = length < limits.longestLog();
+  bool after =
+      isFinal && row.tokens == 1 && !row.flush && !moves && length + 1 >= limits.window && hasRoom;
   bool full = length > 0 && (row.flush || length + row.tokens > limits.window);
   Merge expected = moves   ? Merge::Before
                    : after ? Merge::After
