@@ -7,28 +7,18 @@
 
 #include "compiler/Package/Compile.h"
 #include "compiler/Package/HostObject.h"
-#include "compiler/Package/LogReport.h"
 #include "compiler/Package/Manifest.h"
-#include "compiler/Package/Reference.h"
-#include "compiler/Pipelines/Pipelines.h"
+#include "compiler/Package/Session.h"
+#include "compiler/Schedule/Log.h"
 #include "compiler/Schedule/Recurrent.h"
-#include "dialects/LinAttn/IR/LinAttn.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/Parser/Parser.h"
-#include "passes/Analysis/Explain.h"
-#include "passes/LinAttn/Passes.h"
-#include "passes/LinAttnToTile/KernelArguments.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/NVVM/EmitPTX.h"
 #include "passes/TileToCPU/Passes.h"
 #include "passes/TileToNVVM/Passes.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/raw_ostream.h"
 #include <chrono>
 
 using namespace mlir;
@@ -36,63 +26,6 @@ using namespace dl;
 using namespace dl::package;
 
 namespace {
-/// A context with the source loaded and diagnostics, with carets, going to a string.
-class Session {
-public:
-  Session(const Spec &spec, std::string &diagnostics)
-      : context(makeRegistry(), MLIRContext::Threading::DISABLED), sink(diagnostics),
-        handler(sources, &context, sink) {
-    context.printOpOnDiagnostic(false); // the line of the spec says more, and is one line
-    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(spec.text, spec.path),
-                               llvm::SMLoc());
-    module = parseSourceFile<ModuleOp>(sources, &context);
-  }
-  ~Session() { sink.flush(); }
-
-  /// Leaves only the function-like op `symbol` in the module.
-  LogicalResult isolate(StringRef symbol) {
-    if (!module)
-      return failure();
-    for (Operation &op : llvm::make_early_inc_range(module->getBody()->getOperations()))
-      if (auto name = SymbolTable::getSymbolName(&op); name && name.getValue() != symbol)
-        op.erase();
-    return success();
-  }
-
-  template <typename Options>
-  LogicalResult run(void (*build)(OpPassManager &, const Options &), const Options &options) {
-    PassManager manager(&context);
-    build(manager, options);
-    return manager.run(*module);
-  }
-  LogicalResult run(ModuleOp on, void (*build)(OpPassManager &)) {
-    PassManager manager(&context);
-    build(manager);
-    return manager.run(on);
-  }
-
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-
-private:
-  static DialectRegistry makeRegistry() {
-    DialectRegistry registry;
-    registerDialects(registry);
-    return registry;
-  }
-  llvm::SourceMgr sources;
-  llvm::raw_string_ostream sink;
-  SourceMgrDiagnosticHandler handler;
-};
-
-std::string print(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  op->print(stream);
-  stream << '\n';
-  return text;
-}
-
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -342,142 +275,6 @@ std::string KernelRequest::name() const {
   if (!variant.empty())
     name += "." + variant;
   return name;
-}
-
-FailureOr<Spec> dl::package::readSpec(StringRef path, std::string &diagnostics) {
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
-  if (!buffer) {
-    diagnostics = ("cannot read '" + path + "': " + buffer.getError().message()).str();
-    return failure();
-  }
-  return parseSpec((*buffer)->getBuffer().str(), path, diagnostics);
-}
-
-FailureOr<Spec> dl::package::parseSpec(std::string text, StringRef path, std::string &diagnostics) {
-  Spec spec{path.str(), std::move(text), {}, {}};
-  // To MLIR's lexer a zero byte is the end of the file.
-  if (StringRef(spec.text).contains('\0') || !llvm::json::isUTF8(spec.text)) {
-    diagnostics = ("cannot read '" + path + "': expected MLIR text in UTF-8").str();
-    return failure();
-  }
-  Session session(spec, diagnostics);
-  if (!session.module)
-    return failure();
-  for (auto op : session.module->getOps<linattn::OperatorOp>())
-    spec.operators.push_back(op.getSymName().str());
-  for (auto op : session.module->getOps<tile::KernelOp>())
-    spec.kernels.push_back(op.getSymName().str());
-  return spec;
-}
-
-/// The requested operator with options set and ops expanded.
-static FailureOr<linattn::OperatorOp> prepare(Session &session, const KernelRequest &request) {
-  PrepareOptions options;
-  options.set = ArrayRef<std::string>(request.set);
-  if (failed(session.isolate(request.symbol)) ||
-      failed(session.run<PrepareOptions>(buildPreparePipeline, options)))
-    return failure();
-  return *session.module->getOps<linattn::OperatorOp>().begin();
-}
-
-llvm::Error dl::package::checkSettings(const Spec &spec, const KernelRequest &request) {
-  std::string unused, message;
-  Session session(spec, unused);
-  ScopedDiagnosticHandler handler(&session.context, [&](Diagnostic &diagnostic) {
-    if (message.empty())
-      message = diagnostic.str();
-    return success();
-  });
-  for (auto op : session.module->getOps<linattn::OperatorOp>())
-    if (op.getSymName() == request.symbol && failed(linattn::parseSettings(op, request.set)))
-      return llvm::createStringError("--set: " + message);
-  FailureOr<linattn::OperatorOp> op = prepare(session, request);
-  if (failed(op))
-    return llvm::Error::success(); // compiling says why, with line and column
-  for (StringRef type : request.types)
-    if (SmallVector<StringRef> names = typedArguments(*op);
-        !llvm::is_contained(names, type.split('=').first))
-      return llvm::createStringError("--type: expected NAME=TYPE with a name among " +
-                                     llvm::join(names, ", ") + ", got '" + type + "'");
-  return llvm::Error::success();
-}
-
-/// The window that the traffic model proposes, with as many key heads as value heads.
-static FailureOr<int64_t> proposeWindow(const Spec &spec, const KernelRequest &request,
-                                        std::string &diagnostics) {
-  Session session(spec, diagnostics);
-  FailureOr<linattn::OperatorOp> op = prepare(session, request);
-  if (failed(op))
-    return failure();
-  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
-  if (failed(step) || failed(step->require(analysis::Schedule::Log)))
-    return failure();
-  std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
-  llvm::Expected<schedule::LogPlan> plan = schedule::planLog(logProblem(*step, *entry, request));
-  if (!plan)
-    return op->emitError() << llvm::toString(plan.takeError());
-  return plan->window;
-}
-
-LogicalResult dl::package::settleWindows(const Spec &spec, MutableArrayRef<KernelRequest> requests,
-                                         std::string &diagnostics) {
-  llvm::StringMap<int64_t> known; // by what the window may depend on
-  for (KernelRequest &request : requests) {
-    if (!request.isLog())
-      continue;
-    KernelRequest key = request;
-    key.kind = "append";
-    auto [window, isNew] = known.try_emplace(key.name(), 0);
-    if (isNew) {
-      // Also where one is given: a log has to be legal, whatever its window.
-      FailureOr<int64_t> proposed = proposeWindow(spec, request, diagnostics);
-      if (failed(proposed))
-        return failure();
-      window->second = *proposed;
-    }
-    request.window = window->second;
-  }
-  return success();
-}
-
-FailureOr<std::string> dl::package::explainSpec(const Spec &spec, ArrayRef<KernelRequest> requests,
-                                                std::string &diagnostics) {
-  Session session(spec, diagnostics);
-  FailureOr<linattn::OperatorOp> op = prepare(session, requests.front());
-  if (failed(op))
-    return failure();
-  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
-  if (failed(step))
-    return failure();
-  std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
-  if (!entry)
-    return analysis::explain(*step);
-  analysis::Explanation explanation = analysis::explain(*step, *entry);
-  return explanation.text + reportLog(*step, *entry, explanation.fields, requests);
-}
-
-FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request,
-                                             std::string &diagnostics) {
-  Session session(spec, diagnostics);
-  FailureOr<linattn::OperatorOp> prepared = prepare(session, request);
-  if (failed(prepared))
-    return failure();
-  linattn::OperatorOp op = *prepared;
-  FailureOr<llvm::json::Object> reference = emitReference(op, request.keyDim);
-  if (failed(reference))
-    return failure();
-  Prepared result{print(op), std::move(*reference), {}};
-  if (DictionaryAttr settings = op.getSettingsAttr())
-    for (NamedAttribute setting : settings) {
-      Attribute value = setting.getValue();
-      if (auto flag = dyn_cast<BoolAttr>(value))
-        result.options[setting.getName().str()] = flag.getValue();
-      else if (auto number = dyn_cast<FloatAttr>(value))
-        result.options[setting.getName().str()] = number.getValueAsDouble();
-      else if (auto text = dyn_cast<StringAttr>(value))
-        result.options[setting.getName().str()] = text.getValue().str();
-    }
-  return result;
 }
 
 static FailureOr<CompiledKernel> compileOnce(const Spec &spec, const KernelRequest &request,
