@@ -240,6 +240,10 @@ void HeaderWriter::writeKernel(StringRef name, const Group &group) {
     define(prefix + "_K", Twine(*dims->getInteger("K")));
     define(prefix + "_V", Twine(*dims->getInteger("V")));
   }
+  for (auto [member, name] :
+       {std::pair("window", "_WINDOW"), {"max_tokens", "_MAX_TOKENS"}, {"ring", "_RING"}})
+    if (std::optional<int64_t> number = kernel.getInteger(member))
+      define(prefix + name, Twine(*number));
   for (const json::Object *target : group)
     writeTarget(*target, prefix);
   std::string condition;
@@ -268,9 +272,9 @@ void HeaderWriter::write(StringRef stem, ArrayRef<const json::Object *> kernels)
         "64.\n"
         " *\n"
         " * Sizes: N rows, B batch entries of T tokens, HQ key heads, HV value heads; pool_in and\n"
-        " * pool_out slots, src_width and dst_width slots per row. Strides that are not in a\n"
-        " * struct are those of a packed matrix or vector; the others must be multiples of the\n"
-        " * argument's alignment in bytes.\n"
+        " * pool_out slots, src_width and dst_width slots per row, slots those of a log's pools.\n"
+        " * Strides that are not in a struct are those of a packed matrix or vector; the others\n"
+        " * must be multiples of the argument's alignment in bytes.\n"
         " */\n";
   os << formatv("#ifndef {0}\n#define {0}\n\n#include <stddef.h>\n#include <stdint.h>\n\n", guard);
   os << "#ifndef DL_STATIC_ASSERT\n#ifdef __cplusplus\n#define DL_STATIC_ASSERT static_assert\n"

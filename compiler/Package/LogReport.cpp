@@ -172,8 +172,7 @@ void Report::printTraffic(const schedule::LogPlan &plan, int64_t maxTokens) {
                                 gain < 1 ? 1 / gain : gain, gain < 1 ? "more" : "less");
   line("window") << llvm::formatv("W = {0}, a ring of R = {1} for up to {2} tokens a step: {3} B "
                                   "per slot\n",
-                                  plan.window, plan.ring, maxTokens,
-                                  wholeNumber(plan.slotBytes()));
+                                  plan.window, plan.ring, maxTokens, wholeNumber(plan.slotBytes()));
 }
 
 void Report::printTimes(const schedule::LogPlan &plan, ArrayRef<const target::Target *> targets) {

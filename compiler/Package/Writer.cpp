@@ -46,7 +46,8 @@ static json::Array describeSymbols() {
                      "pool_in",
                      "pool_out",
                      symbol("src_width", 1, 1),
-                     symbol("dst_width", 1, 1)};
+                     symbol("dst_width", 1, 1),
+                     "slots"};
 }
 
 std::string Writer::finish() {

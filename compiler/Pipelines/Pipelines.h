@@ -62,8 +62,7 @@ void buildRecurrentPipeline(mlir::OpPassManager &manager, const RecurrentOptions
 
 /// `--linattn-to-log`: operators to a tile kernel that keeps their states as a base and a log.
 struct LogPipelineOptions : KernelOptions<LogPipelineOptions> {
-  Option<std::string> kernel{*this, "kernel",
-                             llvm::cl::desc("plan, append, merge or materialize"),
+  Option<std::string> kernel{*this, "kernel", llvm::cl::desc("plan, append, merge or materialize"),
                              llvm::cl::init("plan")};
   Option<int64_t> window{*this, "window", llvm::cl::desc("entries of a log before it is merged"),
                          llvm::cl::init(16)};

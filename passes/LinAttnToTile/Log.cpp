@@ -39,8 +39,8 @@ struct ScheduleLog : dl::impl::ScheduleLogBase<ScheduleLog> {
       return op.emitError() << "window: expected 1 to " << dl::schedule::kMaxWindow << ", got "
                             << window;
     if (maxTokens < 1 || maxTokens > dl::schedule::kMaxStepTokens)
-      return op.emitError() << "max-tokens: expected 1 to " << dl::schedule::kMaxStepTokens << ", got "
-                            << maxTokens;
+      return op.emitError() << "max-tokens: expected 1 to " << dl::schedule::kMaxStepTokens
+                            << ", got " << maxTokens;
     if (logType != "f32" && logType != "bf16")
       return op.emitError() << "log-type: expected f32 or bf16, got '" << logType << "'";
     FailureOr<Type> type = parseFloatType(op, "log-type", logType);

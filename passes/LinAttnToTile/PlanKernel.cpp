@@ -194,12 +194,14 @@ Value PlanKernel::flagOf(unsigned array, int64_t fallback) {
 /// Within 0 and 2^31 - 1, whatever the array holds; the end not before the start.
 void PlanKernel::loadTokens(Request &request) {
   Value one = arith::ConstantIndexOp::create(b, 1), next = arith::AddIOp::create(b, row, one);
-  Value none = b.constant(0, types.index), isPacked = tile::IsPresentOp::create(b, argument(where.rowStarts));
+  Value none = b.constant(0, types.index),
+        isPacked = tile::IsPresentOp::create(b, argument(where.rowStarts));
   Value perRow = b.widen(argument(where.tokens));
   Value number = arith::IndexCastUIOp::create(b, b.getI64Type(), row);
   Value usual = b.mul(number, perRow);
   Value from = b.select(isPacked, b.widen(entryOr(where.rowStarts, row, none)), usual);
-  Value to = b.select(isPacked, b.widen(entryOr(where.rowStarts, next, none)), b.add(usual, perRow));
+  Value to =
+      b.select(isPacked, b.widen(entryOr(where.rowStarts, next, none)), b.add(usual, perRow));
   Value most = b.constant(INT32_MAX, b.getI64Type());
   request.token = b.clamp(from, 0, INT32_MAX);
   request.tokens = b.sub(b.clamp(to, request.token, most), request.token);
@@ -265,8 +267,8 @@ PlanKernel::Standing PlanKernel::settle(const Request &request, Value isRead) {
   Value isMerged = b.compare(CmpIPredicate::ne, merge, MergeKind::None);
   Value isAfter = b.compare(CmpIPredicate::eq, merge, MergeKind::After);
 
-  Value accepted = b.narrow(
-      b.clamp(request.accepted, b.constant(0, b.getI64Type()), b.widen(pending)));
+  Value accepted =
+      b.narrow(b.clamp(request.accepted, b.constant(0, b.getI64Type()), b.widen(pending)));
   Value before = b.select(isMerged, none, length);
   Value most = b.constant(log.longestLog(), b.getI32Type());
   Standing now;
@@ -287,8 +289,8 @@ Value PlanKernel::chooseMerge(const Request &request, const Standing &now, Value
   // A last token that would fill the log goes with it, if there is room for it at all.
   Value fills = b.compare(CmpIPredicate::sge, b.add(now.length, one), log.window);
   Value hasRoom = b.compare(CmpIPredicate::slt, now.length, log.longestLog());
-  Value isSure = b.both(b.compare(CmpIPredicate::ne, argument(where.final), 0),
-                        b.isNot(request.isFlushed));
+  Value isSure =
+      b.both(b.compare(CmpIPredicate::ne, argument(where.final), 0), b.isNot(request.isFlushed));
   Value isLast = b.both(isSure, b.compare(CmpIPredicate::eq, tokens, 1));
   Value isAfter = b.both(isLast, b.both(fills, hasRoom));
   auto kind = [&](int64_t value) { return b.constant(value, b.getI32Type()); };
@@ -331,8 +333,8 @@ void PlanKernel::emitRow() {
                         b.compare(CmpIPredicate::sle, request.tokens, log.maxTokens));
   Value hasLog = b.isNot(b.either(request.isFresh, request.isBaseOnly));
   Standing now = settle(request, b.both(isLive, hasLog));
-  Value moves = b.either(request.isFresh, b.compare(CmpIPredicate::ne, request.source,
-                                                    request.destination));
+  Value moves =
+      b.either(request.isFresh, b.compare(CmpIPredicate::ne, request.source, request.destination));
   Value merge = chooseMerge(request, now, moves);
   Value keeps = b.both(isLive, hasCheckpoint(request, now));
 
@@ -365,8 +367,8 @@ void PlanKernel::emit() {
   makeKernel();
   row = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   Value number = arith::IndexCastUIOp::create(b, b.getI32Type(), row);
-  auto inBatch = scf::IfOp::create(
-      b, b.compare(CmpIPredicate::ult, number, argument(where.rows)), /*withElseRegion=*/false);
+  auto inBatch = scf::IfOp::create(b, b.compare(CmpIPredicate::ult, number, argument(where.rows)),
+                                   /*withElseRegion=*/false);
   tile::ReturnOp::create(b);
   b.setInsertionPointToStart(inBatch.thenBlock());
   if (types.startsEarly) {

@@ -181,6 +181,9 @@ dlk_status dlk_kernel_get_info(const dlk_kernel *handle, dlk_kernel_info *info) 
   info->pdl = kernel.pdl;
   info->index_type = kernel.indexType.c_str();
   info->variant_of = kernel.variantOf.c_str();
+  info->window = kernel.window;
+  info->max_tokens = kernel.maxTokens;
+  info->ring = kernel.ring;
   return DLK_OK;
 }
 
@@ -201,6 +204,7 @@ dlk_status dlk_kernel_get_arg(const dlk_kernel *handle, int32_t index, dlk_arg_i
   info->align = arg.align;
   info->nullable = arg.nullable;
   info->written = arg.written;
+  info->read = arg.read;
   for (size_t i = 0; i < arg.dims.size(); ++i) {
     info->shape[i] = arg.dims[i].text.c_str();
     info->stride[i] = arg.dims[i].fixedStride;

@@ -204,10 +204,14 @@ dlk_status ArgumentChecker::checkMemory(size_t index, const dlk_tensor &view) {
 
 dlk_status ArgumentChecker::checkPoolRows(size_t index) const {
   const Argument &arg = kernel.args[index];
-  int32_t slots = arg.role == DLK_ROLE_STATE_IN    ? kernel.slotsIn
-                  : arg.role == DLK_ROLE_STATE_OUT ? kernel.slotsOut
-                                                   : -2;
-  if (slots == -2 || manifest.rowSymbol < 0 || (slots >= 0 && !bound[slots].isNull))
+  auto isNull = [&](int32_t slots) { return slots < 0 || bound[slots].isNull; };
+  const bool isIndexedByRow =
+      arg.role == DLK_ROLE_STATE_IN    ? isNull(kernel.slotsIn)
+      : arg.role == DLK_ROLE_STATE_OUT ? isNull(kernel.slotsOut)
+      : arg.role == DLK_ROLE_CURSORS
+          ? isNull(kernel.slotsIn) || (kernel.plansLog() && isNull(kernel.slotsOut))
+          : false;
+  if (!isIndexedByRow || manifest.rowSymbol < 0)
     return DLK_OK;
   int64_t rows = symbols.value[manifest.rowSymbol];
   if (bound[index].shape[0] < rows)

@@ -101,10 +101,8 @@ static dlk_status checkScalarNames(const Kernel &kernel, const dlk_scalar *given
   return DLK_OK;
 }
 
-/// Stores all scalars; `firstSlot` gets the value of "first_slot".
 static dlk_status storeScalars(const Kernel &kernel, const SymbolValues &sizes,
-                               const dlk_scalar *given, int32_t count, char *params,
-                               int64_t &firstSlot) {
+                               const dlk_scalar *given, int32_t count, char *params) {
   if (dlk_status status = checkScalarNames(kernel, given, count))
     return status;
   for (const Scalar &scalar : kernel.scalars) {
@@ -125,8 +123,6 @@ static dlk_status storeScalars(const Kernel &kernel, const SymbolValues &sizes,
                   scalar.name.c_str());
     if (dlk_status status = storeScalar(scalar, value, params))
       return status;
-    if (scalar.name == "first_slot")
-      firstSlot = static_cast<int64_t>(value);
   }
   return DLK_OK;
 }
@@ -152,9 +148,7 @@ static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t 
   alignas(64) char params[4096];
   static_assert(sizeof(params) >= DLK_MAX_PARAM_BYTES, "parameters fit");
   std::memset(params, 0, kernel.paramBytes);
-  int64_t firstSlot = 0;
-  if (dlk_status status =
-          storeScalars(kernel, args.sizes(), scalars, numScalars, params, firstSlot))
+  if (dlk_status status = storeScalars(kernel, args.sizes(), scalars, numScalars, params))
     return status;
   if (args.hasNoRows())
     return DLK_OK;
@@ -164,7 +158,7 @@ static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t 
   if (dlk_status status = checkSizes(manifest, *chosen.kernel, plan.device, args.sizes(), grid))
     return status;
   if (plan.checked)
-    if (dlk_status status = checkRows(manifest, kernel, args, executable, stream, firstSlot))
+    if (dlk_status status = checkRows(manifest, kernel, args, executable, stream, params))
       return status;
   storeTensors(kernel, args, params);
   return executable.launch(params, grid, stream);

@@ -88,11 +88,12 @@ private:
   void readIdentity();
   void readResources();
   void readArguments();
+  void checkLog();
   Argument readArgument(const JsonReader &reader);
   Dimension readDimension(const JsonReader &size, const JsonReader &strides, size_t index);
   void readBinding(Dimension &dim);
   void checkRole(const JsonReader &reader, const Argument &arg);
-  void checkRowArray(const JsonReader &reader, const Argument &arg);
+  void checkArray(const JsonReader &reader, const Argument &arg);
   void noteRole(const JsonReader &reader, dlk_role role, int32_t index);
   void bindDefaults();
   void readScalars();
@@ -139,6 +140,11 @@ void KernelReader::readIdentity() {
     kernel.pdl = pdl.flag();
   if (JsonReader schedule = root.find("schedule"))
     kernel.schedule = schedule.text();
+  for (auto [key, place] : {std::pair("window", &kernel.window),
+                            {"max_tokens", &kernel.maxTokens},
+                            {"ring", &kernel.ring}})
+    if (JsonReader number = root.find(key))
+      *place = static_cast<int32_t>(number.integer(1, maxInt32));
   if ((kernel.format == DLK_FORMAT_SO) != (kernel.target == "cpu"))
     root.at("format").fail("expected 'so' for the target cpu and only there");
 }
@@ -194,51 +200,90 @@ Dimension KernelReader::readDimension(const JsonReader &size, const JsonReader &
   return dim;
 }
 
-/// Checked mode reads these arrays: it relies on their types and shapes.
-void KernelReader::checkRowArray(const JsonReader &reader, const Argument &arg) {
-  const bool isSlots = arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT;
-  const bool isFlags = arg.role == DLK_ROLE_ROW_FLAGS;
-  const bool isStarts = arg.role == DLK_ROLE_ROW_STARTS;
-  if (!isSlots && !isFlags && !isStarts && arg.role != DLK_ROLE_ACCEPTED)
+/// An array of integers that belongs to rows or slots. Checked mode reads them, so it relies on
+/// their types and shapes.
+struct ArrayRule {
+  dlk_role role;
+  int32_t Kernel::*place; // where the kernel remembers it
+  bool isBytes, isFixed;  // u8; i32 alone, not i64
+  int64_t columns;        // 0: none, -1: a symbol, or none
+  const char *text;
+};
+
+static constexpr ArrayRule arrayRules[] = {
+    {DLK_ROLE_SLOTS_IN, &Kernel::slotsIn, false, false, -1, "[\"N\"] or [\"N\", symbol]"},
+    {DLK_ROLE_SLOTS_OUT, &Kernel::slotsOut, false, false, -1, "[\"N\"] or [\"N\", symbol]"},
+    {DLK_ROLE_ROW_STARTS, &Kernel::rowStarts, false, false, 0, "[[\"add\", \"N\", 1]]"},
+    {DLK_ROLE_ROW_FLAGS, &Kernel::rowFlags, true, true, 0, "[\"N\"]"},
+    {DLK_ROLE_ACCEPTED, &Kernel::accepted, false, false, 0, "[\"N\"]"},
+    {DLK_ROLE_CURSORS, &Kernel::cursors, false, true, 4, "[symbol, 4]"},
+    {DLK_ROLE_DESCRIPTORS, &Kernel::descriptors, false, true, 12, "[\"N\", 12]"},
+    {DLK_ROLE_FLUSH, &Kernel::flush, true, true, 0, "[\"N\"]"},
+    {DLK_ROLE_CHECKPOINT_SLOTS, &Kernel::checkpointSlots, false, false, 0, "[\"N\"]"},
+    {DLK_ROLE_CHECKPOINT_OFFSETS, &Kernel::checkpointOffsets, false, false, 0, "[\"N\"]"},
+    {DLK_ROLE_COUNTS, &Kernel::counts, false, false, 0, "[\"N\"]"}};
+
+static const ArrayRule *findArrayRule(dlk_role role) {
+  for (const ArrayRule &rule : arrayRules)
+    if (rule.role == role)
+      return &rule;
+  return nullptr;
+}
+
+static bool hasArrayShape(const ArrayRule &rule, const std::vector<Dimension> &dims,
+                          int32_t rowSymbol) {
+  if (dims.empty() || dims.size() > 2 || (rule.columns > 0 && dims.size() == 1))
+    return false;
+  const bool isOfSlots = rule.role == DLK_ROLE_CURSORS;
+  const int64_t offset = rule.role == DLK_ROLE_ROW_STARTS ? 1 : 0;
+  if (isOfSlots ? !dims[0].size.isSymbol()
+                : rowSymbol < 0 || dims[0].symbol != rowSymbol || dims[0].offset != offset)
+    return false;
+  if (dims.size() == 1)
+    return true;
+  return rule.columns < 0 ? dims[1].size.isSymbol()
+                          : dims[1].size.isNumber() && dims[1].size.leaf() == rule.columns;
+}
+
+void KernelReader::checkArray(const JsonReader &reader, const Argument &arg) {
+  const ArrayRule *rule = findArrayRule(arg.role);
+  if (!rule)
     return;
-  const std::vector<Dimension> &dims = arg.dims;
-  bool typeFits = isFlags ? arg.dtype == DLK_U8 : arg.dtype == DLK_I32 || arg.dtype == DLK_I64;
-  bool shapeFits = manifest.rowSymbol >= 0 && dims.size() == (isSlots ? 2 : 1) &&
-                   dims[0].symbol == manifest.rowSymbol && dims[0].offset == (isStarts ? 1 : 0) &&
-                   (!isSlots || dims[1].size.isSymbol());
-  if (!typeFits || !shapeFits)
-    reader.fail(std::string("expected ") + (isFlags ? "u8" : "i32 or i64") + " and the shape " +
-                (isSlots    ? "[\"N\", symbol]"
-                 : isStarts ? "[[\"add\", \"N\", 1]]"
-                            : "[\"N\"]") +
-                " for the role " + dlk_role_name(arg.role));
+  bool typeFits = rule->isBytes   ? arg.dtype == DLK_U8
+                  : rule->isFixed ? arg.dtype == DLK_I32
+                                  : arg.dtype == DLK_I32 || arg.dtype == DLK_I64;
+  if (!typeFits || !hasArrayShape(*rule, arg.dims, manifest.rowSymbol))
+    reader.fail(std::string("expected ") +
+                (rule->isBytes   ? "u8"
+                 : rule->isFixed ? "i32"
+                                 : "i32 or i64") +
+                " and the shape " + rule->text + " for the role " + dlk_role_name(arg.role));
 }
 
 void KernelReader::checkRole(const JsonReader &reader, const Argument &arg) {
-  bool isOutput = arg.role == DLK_ROLE_OUTPUT || arg.role == DLK_ROLE_STATE_OUT ||
-                  arg.role == DLK_ROLE_WORKSPACE;
-  if (arg.written != isOutput)
+  const bool isEither =
+      arg.role == DLK_ROLE_LOG || arg.role == DLK_ROLE_CURSORS || arg.role == DLK_ROLE_DESCRIPTORS;
+  const bool isOutput = arg.role == DLK_ROLE_OUTPUT || arg.role == DLK_ROLE_STATE_OUT ||
+                        arg.role == DLK_ROLE_STATE || arg.role == DLK_ROLE_WORKSPACE;
+  if (!isEither && arg.written != isOutput)
     reader.at("access").fail(std::string("expected ") + (isOutput ? "w or rw" : "r") +
                              " for the role " + dlk_role_name(arg.role));
-  checkRowArray(reader, arg);
-  bool isState = arg.role == DLK_ROLE_STATE_IN || arg.role == DLK_ROLE_STATE_OUT;
-  if (isState && (arg.dims.empty() || !arg.dims[0].size.isSymbol() || arg.minRank == 0))
-    reader.at("shape").fail("expected a symbol as the first dimension of a state");
+  checkArray(reader, arg);
+  const bool isPool = arg.role == DLK_ROLE_STATE_IN || arg.role == DLK_ROLE_STATE_OUT ||
+                      arg.role == DLK_ROLE_STATE || arg.role == DLK_ROLE_LOG;
+  if (isPool && (arg.dims.empty() || !arg.dims[0].size.isSymbol() || arg.minRank == 0))
+    reader.at("shape").fail("expected a symbol as the first dimension of a state or a log");
 }
 
-/// Remembers where the arrays with an entry per row stand: there is one of each.
+/// Remembers where the arrays of rows and slots stand: there is one of each.
 void KernelReader::noteRole(const JsonReader &reader, dlk_role role, int32_t index) {
-  int32_t *place = role == DLK_ROLE_SLOTS_IN     ? &kernel.slotsIn
-                   : role == DLK_ROLE_SLOTS_OUT  ? &kernel.slotsOut
-                   : role == DLK_ROLE_ROW_STARTS ? &kernel.rowStarts
-                   : role == DLK_ROLE_ROW_FLAGS  ? &kernel.rowFlags
-                   : role == DLK_ROLE_ACCEPTED   ? &kernel.accepted
-                                                 : nullptr;
-  if (!place)
+  const ArrayRule *rule = findArrayRule(role);
+  if (!rule)
     return;
-  if (*place >= 0)
+  int32_t &place = kernel.*rule->place;
+  if (place >= 0)
     reader.at("role").fail(std::string("expected one argument of the role ") + dlk_role_name(role));
-  *place = index;
+  place = index;
 }
 
 Argument KernelReader::readArgument(const JsonReader &reader) {
@@ -246,7 +291,9 @@ Argument KernelReader::readArgument(const JsonReader &reader) {
   arg.name = reader.at("name").text();
   arg.role = readRole(reader.at("role"));
   arg.dtype = readDType(reader.at("dtype"));
-  arg.written = reader.at("access").choice({"r", "w", "rw"}) != 0;
+  const size_t access = reader.at("access").choice({"r", "w", "rw"});
+  arg.read = access != 1;
+  arg.written = access != 0;
   if (JsonReader nullable = reader.find("nullable"))
     arg.nullable = nullable.flag();
   uint32_t elementBytes = dlk_dtype_bytes(arg.dtype);
@@ -386,6 +433,20 @@ void KernelReader::readVariant() {
     kernel.when.push_back(readRequirement(when[i]));
 }
 
+/// What plans and what is planned agree on these numbers.
+void KernelReader::checkLog() {
+  if (kernel.cursors < 0 && kernel.descriptors < 0)
+    return;
+  for (const char *key : {"window", "max_tokens", "ring"})
+    root.at(key).integer(1, maxInt32);
+  const int64_t least = int64_t(std::max(kernel.window, kernel.maxTokens)) + kernel.maxTokens;
+  if (!root.failed() && kernel.ring < least)
+    root.at("ring").fail("expected at least max(window, max-tokens) + max-tokens = " +
+                         std::to_string(least) + ", got " + std::to_string(kernel.ring));
+  if (kernel.plansLog() && kernel.cursors < 0)
+    root.at("args").fail("expected an argument of the role cursors beside descriptors");
+}
+
 void KernelReader::labelArguments() {
   for (Argument &arg : kernel.args) {
     auto sameName = [&](const Argument &other) { return other.name == arg.name; };
@@ -398,6 +459,7 @@ void KernelReader::labelArguments() {
 void KernelReader::read() {
   readIdentity();
   readArguments();
+  checkLog();
   readResources();
   readScalars();
   readRequirements();

@@ -43,7 +43,7 @@ struct Argument {
   std::string label; // for messages: 'q', or 'S' (state_in) where two arguments share a name
   dlk_role role = DLK_ROLE_INPUT;
   dlk_dtype dtype = DLK_F32;
-  bool written = false, nullable = false;
+  bool read = true, written = false, nullable = false;
   uint32_t align = 1;
   int32_t pointerOffset = 0;
   std::vector<Dimension> dims;
@@ -78,14 +78,22 @@ struct Kernel {
   std::vector<Requirement> requirements;
   std::vector<Argument> args;
   std::vector<Scalar> scalars;
-  std::vector<int32_t> callerScalars; // indices into scalars
-  int32_t numRequiredArgs = 0;        // all up to the last one that may not be null
-  bool pdl = false;                   // waits for the kernel before it on the stream
-  std::string variantOf;              // "", or the kernel that this one stands in for
-  std::vector<Requirement> when;      // if these hold
-  std::vector<int32_t> variants;      // indices of the kernels that stand in for this one
+  std::vector<int32_t> callerScalars;          // indices into scalars
+  int32_t numRequiredArgs = 0;                 // all up to the last one that may not be null
+  bool pdl = false;                            // waits for the kernel before it on the stream
+  std::string variantOf;                       // "", or the kernel that this one stands in for
+  std::vector<Requirement> when;               // if these hold
+  std::vector<int32_t> variants;               // indices of the kernels that stand in for this one
+  int32_t window = 0, maxTokens = 0, ring = 0; // of a log; 0: none
   // Indices into args.
   int32_t slotsIn = -1, slotsOut = -1, rowStarts = -1, rowFlags = -1, accepted = -1;
+  int32_t cursors = -1, descriptors = -1, flush = -1;
+  int32_t checkpointSlots = -1, checkpointOffsets = -1, counts = -1;
+
+  /// Writes the descriptors that other kernels of a log follow.
+  bool plansLog() const { return descriptors >= 0 && args[descriptors].written; }
+  /// Does what descriptors say, which were checked when they were made.
+  bool followsLog() const { return descriptors >= 0 && !args[descriptors].written; }
 };
 
 struct Manifest {

@@ -14,10 +14,10 @@
 namespace dl::runtime {
 
 /// Checked mode: reads the arrays that have an entry per row and verifies what the caller of a
-/// launch promises about them. `args` have passed; waits for `stream`, allocates. Errors:
-/// DLK_INVALID_ARGUMENT, DLK_DEVICE_ERROR.
+/// launch promises about them. `args` have passed, `params` hold the scalars; waits for `stream`,
+/// allocates. Errors: DLK_INVALID_ARGUMENT, DLK_DEVICE_ERROR.
 dlk_status checkRows(const Manifest &manifest, const Kernel &kernel, const ArgumentChecker &args,
-                     const Executable &executable, void *stream, int64_t firstSlot);
+                     const Executable &executable, void *stream, const char *params);
 
 } // namespace dl::runtime
 

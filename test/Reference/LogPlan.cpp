@@ -31,9 +31,8 @@ Standing settle(const Limits &limits, const Cursor &told, int64_t accepted) {
     now.committed = -cursor.pending;
   else
     now.length = std::min<int32_t>(
-        limits.longestLog(),
-        now.length + static_cast<int32_t>(std::clamp<int64_t>(
-                         accepted, 0, static_cast<int64_t>(cursor.pending))));
+        limits.longestLog(), now.length + static_cast<int32_t>(std::clamp<int64_t>(
+                                              accepted, 0, static_cast<int64_t>(cursor.pending))));
   return now;
 }
 

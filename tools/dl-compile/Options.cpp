@@ -48,14 +48,14 @@ List indexType("index-type", cl::CommaSeparated, cl::value_desc("i32|i64"), cl::
                cl::desc("Type of slot numbers and token counts in device memory (default i32)"));
 List types("type", cl::CommaSeparated, cl::value_desc("NAME=bf16|f16|f32"), cl::cat(category),
            cl::desc("Storage type of one input, output or per-head parameter, before --io-type"));
-Opt<std::string> window("window", cl::init("0"), cl::value_desc("N"), cl::cat(category),
-                        cl::desc("Entries of a log before it is merged, up to 1024 (default 0: what "
-                                 "the traffic model of --explain proposes)"));
+Opt<std::string>
+    window("window", cl::init("0"), cl::value_desc("N"), cl::cat(category),
+           cl::desc("Entries of a log before it is merged, up to 1024 (default 0: what "
+                    "the traffic model of --explain proposes)"));
 Opt<std::string> maxTokens("max-tokens", cl::init("4"), cl::value_desc("N"), cl::cat(category),
                            cl::desc("Tokens of a row, drafts included, that one step can append to "
                                     "a log, 1 to 16 (default 4)"));
-Opt<std::string> logType("log-type", cl::init("f32"), cl::value_desc("f32|bf16"),
-                         cl::cat(category),
+Opt<std::string> logType("log-type", cl::init("f32"), cl::value_desc("f32|bf16"), cl::cat(category),
                          cl::desc("Storage type of what is computed for a log; copies of inputs "
                                   "have the inputs' types (default f32)"));
 List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
@@ -150,8 +150,7 @@ static Error parseSchedules(CompileOptions &options) {
     StringRef names[] = {"decode:recurrent", "append:log", "merge:log", "materialize:log"};
     if (!is_contained(names, parts.front()))
       return unknown("--schedule", parts.front(), join(ArrayRef(names), ", "));
-    schedule::RecurrentOverrides &forced =
-        options.schedules[parts.front().split(':').first.str()];
+    schedule::RecurrentOverrides &forced = options.schedules[parts.front().split(':').first.str()];
     for (StringRef part : ArrayRef(parts).drop_front()) {
       auto [key, digits] = part.split('=');
       int64_t *field = key == "value-tile"   ? &forced.valueTile

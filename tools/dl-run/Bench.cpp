@@ -289,6 +289,8 @@ CheckResult Bench::checkOnce(const KernelEntry &kernel, const Shape &shape) {
 }
 
 std::string Bench::whyNot(const KernelEntry &kernel, const Shape &shape, BenchResult &result) {
+  if (std::string reason = kernel.whyNoCase(); !reason.empty())
+    return reason;
   const dlk_size sizes[] = {{"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}};
   char reason[512];
   if (dlk_supported(kernel.handle, session.device, sizes, 4, reason, sizeof(reason)) != DLK_OK)

@@ -30,7 +30,7 @@ static std::string describeArgs(const KernelEntry &kernel) {
       text += (i ? "," : "") + std::string(arg.shape[i]);
     text += std::string("] ") + dlk_dtype_name(arg.dtype);
     if (arg.written)
-      text += " out";
+      text += arg.read ? " in out" : " out";
     if (arg.nullable)
       text += " or null";
   }

@@ -130,6 +130,11 @@ bool KernelEntry::hasRole(dlk_role role) const {
                      [&](const dlk_arg_info &arg) { return arg.role == role; });
 }
 
+std::string KernelEntry::whyNoCase() const {
+  return info.ring == 0 ? ""
+                        : "expected a decode kernel, got one of the kind " + std::string(info.kind);
+}
+
 //===----------------------------------------------------------------------===//
 // Session
 //===----------------------------------------------------------------------===//

@@ -25,7 +25,7 @@ extern "C" {
 /* A text-mode transfer damages the last two bytes, as in PNG. */
 #define DLK_MAGIC "DLKPKG\r\n"
 #define DLK_MAGIC_BYTES 8
-#define DLK_FORMAT_VERSION 3u
+#define DLK_FORMAT_VERSION 4u
 #define DLK_BLOB_ALIGNMENT 64u
 
 /* Limits that a reader enforces, so that a launch can work on the stack. */
@@ -54,19 +54,28 @@ DLK_STATIC_ASSERT(offsetof(DlkHeader, file_bytes) == 16, "file_bytes at 16");
 DLK_STATIC_ASSERT(offsetof(DlkHeader, manifest_hash_lo) == 40, "manifest_hash_lo at 40");
 
 /* Names in the manifest: X(enumerator, text). N counts rows: entries of a batch, or sequences that
- * lie one behind the other in entry 0. Arrays with an entry per row are i32 or i64. */
+ * lie one behind the other in entry 0. Arrays with an entry per row are i32 or i64. From "state"
+ * on: of kernels that keep states as a base and a log (test/Reference/LogProtocol.md). */
 #define DLK_FOR_EACH_ROLE(X)                                                                       \
   X(INPUT, "input")           /* per token: [B, T, heads, dim] */                                  \
   X(PARAM, "param")           /* per head: [heads, dim] */                                         \
   X(OUTPUT, "output")         /* per token and value head */                                       \
   X(STATE_IN, "state_in")     /* pool [pool_in, HV, ...], read through slots_in */                 \
   X(STATE_OUT, "state_out")   /* pool, written through slots_out; may be state_in's memory */      \
-  X(SLOTS_IN, "slots_in")     /* [N, src_width]; null = row index */                               \
-  X(SLOTS_OUT, "slots_out")   /* [N, dst_width]; null = row index */                               \
+  X(SLOTS_IN, "slots_in")     /* [N, src_width] or [N]; null = row index */                        \
+  X(SLOTS_OUT, "slots_out")   /* [N, dst_width] or [N]; null = row index */                        \
   X(WORKSPACE, "workspace")   /* scratch memory owned by the caller */                             \
   X(ROW_STARTS, "row_starts") /* [N + 1]: where rows begin in entry 0; null = row n is entry n */  \
   X(ROW_FLAGS, "row_flags")   /* [N], u8: 0 = the row starts from a zero state; null = all 1 */    \
-  X(ACCEPTED, "accepted")     /* [N]: the row starts from slots_in[n, accepted - 1]; null = 1 */
+  X(ACCEPTED, "accepted")     /* [N]: the row starts from slots_in[n, accepted - 1]; null = 1 */   \
+  X(STATE, "state")           /* pool of bases [slots, HV, ...], merged in place */                \
+  X(LOG, "log")               /* ring of entries [slots, heads, R, ...] */                         \
+  X(CURSORS, "cursors")       /* i32 [slots, 4]: where each slot's log stands */                   \
+  X(DESCRIPTORS, "descriptors")               /* i32 [N, 12]: what a step does to each row */      \
+  X(FLUSH, "flush")                           /* [N], u8: not 0 = merge first; null = all 0 */     \
+  X(CHECKPOINT_SLOTS, "checkpoint_slots")     /* [N]; null = none */                               \
+  X(CHECKPOINT_OFFSETS, "checkpoint_offsets") /* [N]; null = all 0 */                              \
+  X(COUNTS, "counts")                         /* [N]: entries since the base; null = all */
 
 /* X(enumerator, text, DLPack type code, bits) */
 #define DLK_FOR_EACH_DTYPE(X)                                                                      \

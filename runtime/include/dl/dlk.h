@@ -140,7 +140,7 @@ DLK_API const char *dlk_package_spec(const dlk_package *package, size_t *bytes);
 /* Strings are valid until the package is closed. */
 typedef struct dlk_kernel_info {
   const char *name;
-  const char *kind;   /* "decode", ... */
+  const char *kind;   /* "decode"; of a log "plan", "append", "merge", "materialize" */
   const char *target; /* "sm_90a", "sm_80", "cpu" */
   dlk_format format;
   const char *schedule;
@@ -156,6 +156,9 @@ typedef struct dlk_kernel_info {
    * holds this one too, and a launch takes the one that is for its sizes. A plan of this one alone
    * launches it at any size. */
   const char *variant_of;
+  /* Of kernels that keep states as a base and a log: entries before a merge, tokens of a step's row
+   * at most, entries of a slot's ring. Kernels that work on one pool have the same. Others: 0. */
+  int32_t window, max_tokens, ring;
 } dlk_kernel_info;
 
 typedef struct dlk_arg_info {
@@ -172,6 +175,7 @@ typedef struct dlk_arg_info {
   /* Per dimension: 0 = any stride, else the stride in elements that the view must have (ignored
    * where the size is 1). */
   int64_t stride[DLK_MAX_RANK];
+  int32_t read; /* 1 if the kernel reads it; what is read and written is updated in place */
 } dlk_arg_info;
 
 /* A scalar that the caller may give at launch. */
@@ -215,8 +219,9 @@ DLK_API dlk_status dlk_find(const dlk_package *package, const dlk_query *query, 
 
 /* A run-time size, e.g. {"B", 64}. Symbols: B entries of the batch, T tokens of an entry, HQ key
  * heads, HV value heads, N rows, pool_in and pool_out slots of the pools that are read and written,
- * src_width and dst_width entries per row of the slot arrays. The package says what a size is that
- * is not given (N = B, widths 1) and how small it may be (B, T, N 0, others 1). */
+ * src_width and dst_width entries per row of the slot arrays, slots those of the pools of a log.
+ * The package says what a size is that is not given (N = B, widths 1) and how small it may be (B,
+ * T, N 0, others 1). */
 typedef struct dlk_size {
   const char *symbol;
   int64_t value;

@@ -132,7 +132,7 @@ static json makeSymbols() {
 }
 
 json dl::test::makeManifest(const std::string &indexType) {
-  return {{"format", 3},
+  return {{"format", 4},
           {"generator", "PackageBuilder"},
           {"operator", "gla"},
           {"options", json::object()},

@@ -141,7 +141,7 @@ TEST(Package, RefusesHeaders) {
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.magic[6] = '\n'; })),
             "bad package: not a package: it does not start with 'DLKPKG'");
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.version = 1; })),
-            "bad package: package format: expected version 3, got 1");
+            "bad package: package format: expected version 4, got 1");
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.header_bytes = 128; })),
             "bad package: package header: expected 64 bytes, got 128");
   for (uint64_t offset : {uint64_t(0), uint64_t(1) << 40, UINT64_MAX})
@@ -162,7 +162,7 @@ TEST(Package, RefusesGarbageManifests) {
 
 TEST(Package, RefusesWrongMembers) {
   EXPECT_EQ(manifestError([](json &m) { m["format"] = 1; }),
-            "bad package: format: expected an integer in [3, 3], got 1");
+            "bad package: format: expected an integer in [4, 4], got 1");
   EXPECT_EQ(manifestError([](json &m) { m["operator"] = 7; }),
             "bad package: operator: expected text, got number");
   EXPECT_EQ(manifestError([](json &m) { m["symbols"] = {"B", "B"}; }),
@@ -298,7 +298,7 @@ TEST(Package, RefusesWrongRowArrays) {
     return kernelError([&](json &kernel) { edit(kernel["args"][index]); });
   };
   const std::string slots = "bad package: kernels[0].args[7]: expected i32 or i64 and the shape "
-                            "[\"N\", symbol] for the role slots_in";
+                            "[\"N\"] or [\"N\", symbol] for the role slots_in";
   EXPECT_EQ(argError(7, [](json &a) { a["dtype"] = "u8"; }), slots);
   EXPECT_EQ(argError(7, [](json &a) { a["shape"][0] = "B"; }), slots);
   EXPECT_EQ(argError(7, [](json &a) { a["shape"][1] = 2; }), slots);
@@ -314,7 +314,7 @@ TEST(Package, RefusesWrongRowArrays) {
             "bad package: kernels[0].args[7].min_rank: expected an integer in [0, 2], got 3");
   EXPECT_EQ(argError(5, [](json &a) { a["shape"][0] = 7; }),
             "bad package: kernels[0].args[5].shape: expected a symbol as the first dimension of a "
-            "state");
+            "state or a log");
 }
 
 class FindTest : public ::testing::Test {
