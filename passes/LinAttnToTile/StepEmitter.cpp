@@ -177,22 +177,31 @@ bool StepEmitter::isReady(linattn::ReadOp read) {
   return true;
 }
 
-void StepEmitter::emitReadsOfBase(ArrayRef<linattn::ReadOp> reads) {
+/// The dense state: one pass over its tile for all of them.
+SmallVector<Value> StepEmitter::readTile(Value state, Value matrix, ArrayRef<Value> keys) {
+  SmallVector<Value> vectors;
+  for (Value key : keys)
+    vectors.push_back(inTile(key));
+  SmallVector<Type> types(keys.size(), layouts.valueVector(builder.getF32Type()));
+  return tile::DotOp::create(builder, vectors.front().getLoc(), types, vectors,
+                             multiply(matrix, state), 0)
+      .getResults();
+}
+
+void StepEmitter::emitReadsOfBase(Reader reader, ArrayRef<linattn::ReadOp> reads) {
   // Reads of one state (and one elementwise factor) share a pass over it.
-  llvm::MapVector<Value, SmallVector<linattn::ReadOp>> byMatrix;
+  llvm::MapVector<std::pair<unsigned, Value>, SmallVector<linattn::ReadOp>> byMatrix;
   for (linattn::ReadOp read : reads) {
     History history = historyOf(read.getState());
-    Factor factor = factorOf(history.path);
-    byMatrix[multiply(factor.matrix, base[history.root])].push_back(read);
+    byMatrix[{history.root, factorOf(history.path).matrix}].push_back(read);
   }
   for (auto &[matrix, group] : byMatrix) {
-    SmallVector<Value> vectors;
+    SmallVector<Value> keys;
     for (linattn::ReadOp read : group)
-      vectors.push_back(inTile(
-          multiply(placed.lookup(read.getKey()), factorOf(historyOf(read.getState()).path).key)));
-    SmallVector<Type> types(group.size(), layouts.valueVector(builder.getF32Type()));
-    auto dot = tile::DotOp::create(builder, group.front().getLoc(), types, vectors, matrix, 0);
-    for (auto [read, result] : llvm::zip(group, dot.getResults())) {
+      keys.push_back(
+          multiply(placed.lookup(read.getKey()), factorOf(historyOf(read.getState()).path).key));
+    SmallVector<Value> results = reader(matrix.first, matrix.second, keys);
+    for (auto [read, result] : llvm::zip(group, results)) {
       Factor factor = factorOf(historyOf(read.getState()).path);
       ofBase[read] = multiply(scale(result, factor.scalar), factor.value);
     }
@@ -223,9 +232,9 @@ Value StepEmitter::weightOf(linattn::ReadOp read, const History &history, size_t
   return known = multiply(dot, factor.scalar);
 }
 
-void StepEmitter::finishRead(linattn::ReadOp read) {
+void StepEmitter::finishRead(Reader reader, linattn::ReadOp read) {
   if (!ofBase.count(read))
-    emitReadsOfBase(read);
+    emitReadsOfBase(reader, read);
   Location loc = read.getLoc();
   Value sum = ofBase[read];
   History history = historyOf(read.getState());
@@ -247,17 +256,23 @@ void StepEmitter::finishRead(linattn::ReadOp read) {
 // The step
 //===----------------------------------------------------------------------===//
 
-Value StepEmitter::newState(Value state) {
-  History history = historyOf(state);
-  Location loc = state.getLoc();
-  Factor factor = factorOf(history.path);
-  Value result = multiply(factor.matrix, base[history.root]);
+Value StepEmitter::decayed(Value state, const Factor &factor) {
+  Value result = multiply(factor.matrix, state);
   if (factor.key)
     result = multiply(result, expand(inTile(scale(factor.key, factor.scalar)), 1));
   else
     result = scale(result, factor.scalar);
-  if (factor.value)
-    result = multiply(result, expand(factor.value, 0));
+  return factor.value ? multiply(result, expand(factor.value, 0)) : result;
+}
+
+StepEmitter::Factor StepEmitter::decayOf(unsigned i) {
+  return factorOf(historyOf(op.getYieldedStates()[i]).path);
+}
+
+Value StepEmitter::newState(Value state) {
+  History history = historyOf(state);
+  Location loc = state.getLoc();
+  Value result = decayed(base[history.root], factorOf(history.path));
   for (auto [index, event] : llvm::enumerate(history.path)) {
     auto write = dyn_cast<linattn::WriteOp>(event);
     if (!write)
@@ -270,9 +285,7 @@ Value StepEmitter::newState(Value state) {
   return result;
 }
 
-FailureOr<SmallVector<Value>> StepEmitter::emit(ValueRange states,
-                                                llvm::function_ref<void(unsigned, Value)> store) {
-  base = states;
+LogicalResult StepEmitter::emit(Reader reader, llvm::function_ref<void(unsigned, Value)> store) {
   classify();
   auto body = op.getBodyRegion().front().without_terminator();
   auto isState = [](Operation &operation) {
@@ -295,19 +308,41 @@ FailureOr<SmallVector<Value>> StepEmitter::emit(ValueRange states,
       if (auto write = dyn_cast<linattn::WriteOp>(event); write && placed.contains(write.getKey()))
         weightOf(read, history, index);
   }
-  emitReadsOfBase(ready);
+  emitReadsOfBase(reader, ready);
   for (Operation &operation : body) {
     if (isState(operation))
       continue;
     if (auto read = dyn_cast<linattn::ReadOp>(operation))
-      finishRead(read);
+      finishRead(reader, read);
     else if (afterRead.contains(operation.getResult(0)) && failed(emitLocal(&operation)))
       return failure();
   }
   for (auto [i, output] : llvm::enumerate(op.getYieldedOutputs()))
     store(i, placed.lookup(output));
+  return success();
+}
+
+FailureOr<SmallVector<Value>> StepEmitter::emit(ValueRange states,
+                                                llvm::function_ref<void(unsigned, Value)> store) {
+  base = states;
+  auto read = [&](unsigned state, Value matrix, ArrayRef<Value> keys) {
+    return readTile(base[state], matrix, keys);
+  };
+  if (failed(emit(read, store)))
+    return failure();
   SmallVector<Value> result;
   for (Value state : op.getYieldedStates())
     result.push_back(newState(state));
   return result;
+}
+
+LogicalResult StepEmitter::emitParamsOnly() {
+  for (Operation &operation : op.getBodyRegion().front().without_terminator()) {
+    bool isKnown = !isa<linattn::DecayOp, linattn::WriteOp, linattn::ReadOp>(operation) &&
+                   llvm::all_of(operation.getOperands(),
+                                [&](Value operand) { return placed.contains(operand); });
+    if (isKnown && failed(emitLocal(&operation)))
+      return failure();
+  }
+  return success();
 }

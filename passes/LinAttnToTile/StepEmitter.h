@@ -29,10 +29,19 @@ struct StepLayouts {
   mlir::RankedTensorType valueVector(mlir::Type element) const;
 };
 
-/// Emits one token's step in affine form: the state tile is read once for all queries that are
-/// known before, and appears once more in its update.
+/// Emits one token's step in affine form: the state before the token is read once for all queries
+/// that are known before, and appears once more in its update.
 class StepEmitter {
 public:
+  /// Emits S^T x for the state before the token and some x: token-local key vectors. `matrix`, if
+  /// it is not null, is multiplied into the state first.
+  using Reader = llvm::function_ref<llvm::SmallVector<mlir::Value>(
+      unsigned state, mlir::Value matrix, mlir::ArrayRef<mlir::Value> keys)>;
+  /// A product of decay factors, by axis; null stands for one.
+  struct Factor {
+    mlir::Value scalar, key, value, matrix;
+  };
+
   StepEmitter(mlir::OpBuilder &builder, linattn::OperatorOp op, const StepLayouts &layouts)
       : builder(builder), op(op), layouts(layouts) {}
 
@@ -45,6 +54,21 @@ public:
   /// in a block.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   emit(mlir::ValueRange states, llvm::function_ref<void(unsigned, mlir::Value)> store);
+  /// The same up to the outputs, whatever form the state has: `read` emits its reads.
+  mlir::LogicalResult emit(Reader read, llvm::function_ref<void(unsigned, mlir::Value)> store);
+  /// What has no input and no state in it: numbers and vectors that params alone set.
+  mlir::LogicalResult emitParamsOnly();
+
+  /// After emit(): the value in the block of one of the operator's body that is no state.
+  mlir::Value lookup(mlir::Value value) const { return placed.lookup(value); }
+  /// After emit(): what the token multiplies into the state it leaves, number `i`.
+  Factor decayOf(unsigned i);
+  mlir::Value multiply(mlir::Value a, mlir::Value b); ///< null stands for one
+  /// A vector or number times a number; null stands for one.
+  mlir::Value scale(mlir::Value vector, mlir::Value scalar);
+  mlir::Value inTile(mlir::Value keyVector); ///< a key vector ready to meet the state
+  /// A tile of the state times factors, which have been found per axis.
+  mlir::Value decayed(mlir::Value state, const Factor &factor);
 
 private:
   /// What happened to a state since the token began: decays and writes in order.
@@ -53,25 +77,19 @@ private:
     unsigned root = 0;
     Path path;
   };
-  /// A product of decay factors, by axis; null stands for one.
-  struct Factor {
-    mlir::Value scalar, key, value, matrix;
-  };
-
   History historyOf(mlir::Value state);
   Factor factorOf(llvm::ArrayRef<mlir::Operation *> events);
   mlir::Value exponential(linattn::DecayOp decay);
-  mlir::Value multiply(mlir::Value a, mlir::Value b);
-  mlir::Value scale(mlir::Value vector, mlir::Value scalar);
-  mlir::Value inTile(mlir::Value keyVector);
   mlir::Value expand(mlir::Value vector, int64_t axis);
 
   void classify();
   bool isReady(linattn::ReadOp read);
   mlir::LogicalResult emitLocal(mlir::Operation *operation);
-  void emitReadsOfBase(llvm::ArrayRef<linattn::ReadOp> reads);
+  void emitReadsOfBase(Reader read, llvm::ArrayRef<linattn::ReadOp> reads);
   mlir::Value weightOf(linattn::ReadOp read, const History &history, size_t write);
-  void finishRead(linattn::ReadOp read);
+  void finishRead(Reader reader, linattn::ReadOp read);
+  llvm::SmallVector<mlir::Value> readTile(mlir::Value state, mlir::Value matrix,
+                                          mlir::ArrayRef<mlir::Value> keys);
   mlir::Value newState(mlir::Value state);
 
   mlir::OpBuilder &builder;
