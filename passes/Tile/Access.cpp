@@ -35,12 +35,23 @@ int64_t tile::accessWidth(MemRefType memory, ArrayRef<int64_t> axes, RankedTenso
   return width;
 }
 
+int64_t tile::accessWidth(RingLoadOp load) {
+  auto memory = cast<MemRefType>(load.getMemory().getType());
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (failed(memory.getStridesAndOffset(strides, offset)) || strides[load.getAxes()[0]] == 1)
+    return 1;
+  return accessWidth(memory, load.getAxes(), load.getResult().getType());
+}
+
 int64_t tile::requiredAlignment(BlockArgument memory) {
   auto type = cast<MemRefType>(memory.getType());
   int64_t width = 1;
   for (Operation *user : memory.getUsers()) {
     if (auto load = dyn_cast<LoadOp>(user))
       width = std::max(width, accessWidth(type, load.getAxes(), load.getResult().getType()));
+    if (auto load = dyn_cast<RingLoadOp>(user))
+      width = std::max(width, accessWidth(load));
     if (auto store = dyn_cast<StoreOp>(user))
       width = std::max(width, accessWidth(type, store.getAxes(), store.getValue().getType()));
   }

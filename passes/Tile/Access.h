@@ -16,6 +16,8 @@ namespace dl::tile {
 /// in memory, at most 16 bytes, and never across the end of an axis.
 int64_t accessWidth(mlir::MemRefType memory, llvm::ArrayRef<int64_t> axes,
                     mlir::RankedTensorType tensor);
+/// The same of a tile.ring_load, whose runs lie within a row: one may start at any row.
+int64_t accessWidth(RingLoadOp load);
 
 /// Alignment in bytes that the kernel's accesses demand of an argument's pointer and of each of its
 /// free strides.

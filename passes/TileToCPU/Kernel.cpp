@@ -139,6 +139,7 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](scf::ForOp loop) { return lowerFor(loop); })
       .Case([&](scf::IfOp branch) { return lowerIf(branch); })
       .Case([&](LoadOp load) { return lowerLoad(load); })
+      .Case([&](RingLoadOp load) { return lowerRingLoad(load); })
       .Case([&](StoreOp store) { return lowerStore(store); })
       .Case([&](IsPresentOp present) { return lowerIsPresent(present); })
       .Case<GridWaitOp, GridReleaseOp>([](auto) { return success(); }) // one grid after another

@@ -112,6 +112,7 @@ private:
   // Memory.cpp
   mlir::Value elementPointer(const View &view, llvm::ArrayRef<mlir::Value> indices);
   mlir::LogicalResult lowerLoad(LoadOp op);
+  mlir::LogicalResult lowerRingLoad(RingLoadOp op);
   mlir::LogicalResult lowerStore(StoreOp op);
   void lowerScalarAccess(mlir::Operation *op);
   mlir::LogicalResult lowerIsPresent(IsPresentOp op);

@@ -74,6 +74,31 @@ LogicalResult LaneLowering::lowerLoad(LoadOp op) {
   return success();
 }
 
+LogicalResult LaneLowering::lowerRingLoad(RingLoadOp op) {
+  const Layout &layout = layoutOf(op.getResult().getType());
+  Type element = op.getResult().getType().getElementType();
+  int64_t dim = op.getAxes()[0];
+  int64_t ring = cast<MemRefType>(op.getMemory().getType()).getDimSize(dim);
+  Access access =
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout);
+  access.limits[0] = host->toI64(scalars.lookup(op.getCount()));
+  Value start = host->toI64(scalars.lookup(op.getIndices()[dim]));
+  Arena::Buffer *buffer = bindNew(op.getResult());
+  forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    auto load = [&] {
+      Value row = coordinates[0];
+      Value inside = host->less(host->add(start, row), ring);
+      Coordinates place = coordinates;
+      place[0] =
+          arith::SelectOp::create(*host, host->loc, inside, row, host->sub(row, host->i64(ring)));
+      return host->load(pointerOf(access, element, place), element);
+    };
+    Value value = host->select(maskOf(access, layout, coordinates), load, host->zero(element));
+    storeElement(buffer, value, flat(layout, thread, reg));
+  });
+  return success();
+}
+
 LogicalResult LaneLowering::lowerStore(StoreOp op) {
   const Layout &layout = layoutOf(op.getValue().getType());
   Type element = op.getValue().getType().getElementType();

@@ -61,6 +61,7 @@ KernelLowering::Registers KernelLowering::loadIf(Value condition, Value pointer,
                                                  ValueRange otherwise, bool invariant) {
   Type element = otherwise.front().getType();
   int64_t elementBits = element.getIntOrFloatBitWidth(), bits = elementBits * otherwise.size();
+  bool singleByte = bits < 16;
   // Registers of a load hold 16, 32 or 64 bits.
   int64_t wordBits =
       std::max<int64_t>(std::min<int64_t>(bits, 32), std::max<int64_t>(16, elementBits));
@@ -69,28 +70,27 @@ KernelLowering::Registers KernelLowering::loadIf(Value condition, Value pointer,
   Registers words;
   for (size_t i = 0; i < otherwise.size(); i += perWord) {
     Value value = otherwise[i];
-    if (perWord > 1 && elementBits >= 16) {
+    if (perWord > 1 && !singleByte) {
       value = LLVM::PoisonOp::create(builder, loc, VectorType::get(perWord, element));
       for (int64_t j = 0; j < perWord; ++j)
         value = LLVM::InsertElementOp::create(builder, loc, value, otherwise[i + j], i32(j));
     }
-    words.push_back(elementBits < 16
-                        ? arith::ExtUIOp::create(builder, loc, word, value).getResult()
-                        : LLVM::BitcastOp::create(builder, loc, word, value).getResult());
+    words.push_back(singleByte ? arith::ExtUIOp::create(builder, loc, word, value).getResult()
+                               : LLVM::BitcastOp::create(builder, loc, word, value).getResult());
   }
   size_t count = words.size();
   auto operand = [](size_t i) { return "$" + std::to_string(i); };
   std::string text = "{ .reg .pred p; setp.ne.b32 p, " + operand(2 * count) + ", 0; @p ld.global";
   text += invariant ? ".nc" : "";
   text += count > 1 ? ".v" + std::to_string(count) : "";
-  text += elementBits < 16 ? ".u8 " : ".b" + std::to_string(wordBits) + " ";
+  text += singleByte ? ".u8 " : ".b" + std::to_string(wordBits) + " ";
   text += count > 1 ? operandList(0, count) : operand(0);
   text += ", [" + operand(2 * count + 1) + "]; }";
   Value flag = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), condition);
   words = inlineAssembly(text, words, {flag, pointer});
   Registers result;
   for (Value value : words) {
-    if (elementBits < 16) {
+    if (singleByte) {
       result.push_back(arith::TruncIOp::create(builder, loc, element, value));
     } else if (perWord == 1) {
       result.push_back(LLVM::BitcastOp::create(builder, loc, element, value));

@@ -379,6 +379,10 @@ LogicalResult KernelLowering::lower(Operation *op) {
         registers[load.getResult()] = loadTile(load);
         return success();
       })
+      .Case([&](RingLoadOp load) {
+        registers[load.getResult()] = loadRing(load);
+        return success();
+      })
       .Case([&](StoreOp store) { return lowerStore(store); })
       .Case([&](memref::LoadOp load) {
         scalars.map(load.getResult(), loadScalar(load));

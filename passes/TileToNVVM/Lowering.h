@@ -63,6 +63,7 @@ private:
   Registers loadTile(LoadOp op, mlir::Value condition = {}, mlir::ValueRange otherwise = {});
   mlir::Value loadScalar(mlir::memref::LoadOp op, mlir::Value condition = {},
                          mlir::Value otherwise = {});
+  Registers loadRing(RingLoadOp op);
   mlir::LogicalResult lowerStore(StoreOp op);
   void lowerScalarStore(mlir::memref::StoreOp op);
   void lowerIsPresent(IsPresentOp op);

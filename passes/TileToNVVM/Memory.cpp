@@ -181,6 +181,49 @@ KernelLowering::Registers KernelLowering::loadTile(LoadOp op, Value condition,
   return result;
 }
 
+/// Like a load of rows that follow each other, but for a step back at the ring's end. A compare and
+/// a select for each row of a thread; no branches, so that all loads are on their way at once.
+KernelLowering::Registers KernelLowering::loadRing(RingLoadOp op) {
+  RankedTensorType tensor = op.getResult().getType();
+  const View &view = views.find(op.getMemory())->second;
+  int64_t dim = op.getAxes()[0], ring = view.type.getDimSize(dim);
+  SmallVector<bool> inBounds(tensor.getRank());
+  if (op.getInBounds())
+    inBounds.assign(op.getInBounds()->begin(), op.getInBounds()->end());
+  inBounds[0] = true; // what limits it is the count
+  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), inBounds, tensor);
+  access.width = accessWidth(op);
+  Access::Limit &rows = access.limits[0];
+  rows.limit = access.layout.isPadded(0)
+                   ? arith::MinSIOp::create(builder, loc, scalar(op.getCount()), i32(rows.known))
+                   : scalar(op.getCount());
+  rows.known = -1;
+  Value start =
+      arith::TruncIOp::create(builder, loc, builder.getI32Type(), scalar(op.getIndices()[dim]));
+  Value first = arith::AddIOp::create(builder, loc, start, rows.base);
+  Value back =
+      arith::MulIOp::create(builder, loc, view.strides[dim], i64(-ring * access.elementBytes));
+  llvm::DenseMap<int64_t, Value> steps; // bytes, by the register's distance along the ring
+  auto stepOf = [&](int64_t distance) {
+    Value &step = steps[distance];
+    if (!step) {
+      Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, first,
+                                          i32(ring - distance));
+      step = arith::SelectOp::create(builder, loc, wraps, back, i64(0));
+    }
+    return step;
+  };
+  Value zero =
+      arith::ConstantOp::create(builder, loc, builder.getZeroAttr(tensor.getElementType()));
+  Registers result;
+  for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width) {
+    Value pointer = gep(addressOf(access, reg), stepOf(access.layout.offsetOfRegister(reg)[0]));
+    llvm::append_range(
+        result, loadIf(maskOf(access, reg), pointer, Registers(access.width, zero), view.readOnly));
+  }
+  return result;
+}
+
 LogicalResult KernelLowering::lowerStore(StoreOp op) {
   RankedTensorType tensor = op.getValue().getType();
   Access access =

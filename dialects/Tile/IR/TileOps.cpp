@@ -172,6 +172,16 @@ LogicalResult StoreOp::verify() {
                       getInBounds(), getValue().getType());
 }
 
+LogicalResult RingLoadOp::verify() {
+  auto memory = cast<MemRefType>(getMemory().getType());
+  RankedTensorType tensor = getResult().getType();
+  if (failed(verifyAccess(*this, memory, getIndices(), getAxes(), getInBounds(), tensor)))
+    return failure();
+  if (int64_t rows = memory.getDimSize(getAxes()[0]); tensor.getDimSize(0) > rows) // C3
+    return emitOpError("C3: expected at most the ring's ") << rows << " rows, got " << tensor;
+  return success();
+}
+
 static LogicalResult verifyLocal(Operation *op, RankedTensorType tensor, SharedType buffer) {
   if (tensor.getShape() != buffer.getShape() || tensor.getElementType() != buffer.getElementType())
     return op->emitOpError("C1: expected tensor and buffer of one shape and element type, got ")

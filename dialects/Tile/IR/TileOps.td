@@ -171,6 +171,33 @@ def Tile_StoreOp : Tile_MemoryOp<"store", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
+def Tile_RingLoadOp : Tile_Op<"ring_load", [MemoryEffects<[MemRead]>]> {
+  let summary = "rows of a ring in global memory to registers";
+  let description = [{
+    Memref dimension axes[0] is a ring of as many rows as it is long, R; tensor axis 0 runs along it. `indices` locate the
+    tile's first element, so row i comes from position s + i of the ring, less R where that reaches R, if s is the index of
+    that dimension; 0 <= s < R. Rows from `count` on are not read and are zero. The other tensor axes and what `in_bounds`
+    says of them are as in `tile.load`; what it says of axis 0 does not count.
+
+    Constraints:
+    - C1: one index per memref dimension; one axis and, if present, one `in_bounds` per tensor dimension; axes distinct
+      and in range.
+    - C2: element types agree; the memref dimensions of `axes` are static.
+    - C3: the tensor has at most as many rows as the ring.
+
+    Example:
+    ```mlir
+    %k = tile.ring_load %log[%n, %h, %t, %c0] axes [2, 3] in_bounds [true, true] count %size
+        : memref<?x?x16x128xbf16, strided<[?, ?, 128, 1]>> -> tensor<16x128xbf16, #rows>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes, OptionalAttr<DenseBoolArrayAttr>:$in_bounds,
+                       I32:$count);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? `count` $count attr-dict `:` type($memory) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
   let summary = "one scalar in every element";
   let description = [{

@@ -157,3 +157,32 @@ tile.kernel @shared(%x: memref<8x128xbf16, strided<[128, 1]>>) attributes {threa
   tile.store %y, %x[%c0, %c0] axes [0, 1] : tensor<8x128xbf16, #l>, memref<8x128xbf16, strided<[128, 1]>>
   tile.return
 }
+
+// -----
+
+// Rows of a ring: a step back by its length at its end, and no more than the count.
+
+#m = #tile.blocked<per_thread = [4, 1], lanes = [1, 32], warps = [1, 1], order = [1, 0], num_warps = 1>
+
+// CHECK-LABEL: llvm.func @ring(
+tile.kernel @ring(%x: memref<6x32xf32, strided<[32, 1]>>, %s: i32, %n: i32) attributes {threads = 32 : i64} {
+  // CHECK-DAG:  %[[C6:.+]] = arith.constant 6 : i64
+  // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : i64
+  // CHECK-DAG:  %[[START:.+]] = arith.index_cast %{{.+}} : index to i64
+  // CHECK-DAG:  %[[COUNT:.+]] = arith.extsi %{{.+}} : i32 to i64
+  // CHECK:      scf.for %[[T:[^ ]+]] =
+  // CHECK:        scf.for %[[R:[^ ]+]] =
+  // CHECK:          %[[MASK:.+]] = arith.cmpi slt, %[[R]], %[[COUNT]] : i64
+  // CHECK:          scf.if %[[MASK]]
+  // CHECK:            %[[AT:.+]] = arith.addi %[[START]], %[[R]]
+  // CHECK:            %[[INSIDE:.+]] = arith.cmpi ult, %[[AT]], %[[C6]]
+  // CHECK:            %[[LESS:.+]] = arith.subi %[[R]], %[[C6]]
+  // CHECK:            %[[ROW:.+]] = arith.select %[[INSIDE]], %[[R]], %[[LESS]] : i64
+  // CHECK:            arith.muli %[[ROW]], %[[C32]]
+  // CHECK:            llvm.load
+  %c0 = arith.constant 0 : index
+  %start = arith.index_cast %s : i32 to index
+  %v = tile.ring_load %x[%start, %c0] axes [0, 1] in_bounds [true, true] count %n : memref<6x32xf32, strided<[32, 1]>> -> tensor<4x32xf32, #m>
+  tile.store %v, %x[%c0, %c0] axes [0, 1] : tensor<4x32xf32, #m>, memref<6x32xf32, strided<[32, 1]>>
+  tile.return
+}

@@ -40,6 +40,8 @@ KERNEL_VALUES = {
     "values": "memref<?x?x?x96xbf16, strided<[?, ?, ?, 1]>>",
     "out": "memref<?x?x?x96xbf16, strided<[?, ?, ?, 1]>>",
     "pool": "memref<?x?x128x128xf32, strided<[?, ?, 128, 1]>>",
+    "log": "memref<?x?x16x128xbf16, strided<[?, ?, 128, 1]>>",
+    "size": "i32",
     "slots": "memref<?xi32, strided<[?]>>",
     "scale": "f32",
     "squares": VECTOR,

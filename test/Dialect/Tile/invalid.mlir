@@ -299,6 +299,39 @@ tile.kernel @bad(%x: memref<?x128xf32, strided<[?, 1]>>) attributes {threads = 3
 
 // -----
 
+// ring_load C1: an index for each dimension
+#row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 1>
+tile.kernel @bad(%x: memref<?x16xf32, strided<[?, 1]>>, %n: i32) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{C1: expected 2 indices, got 1}}
+  %v = tile.ring_load %x[%c0] axes [1] count %n : memref<?x16xf32, strided<[?, 1]>> -> tensor<16xf32, #row>
+  tile.return
+}
+
+// -----
+
+// ring_load C2: a ring has a static size
+#row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 1>
+tile.kernel @bad(%x: memref<?x16xf32, strided<[?, 1]>>, %n: i32) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{C2: expected a static size in memref dimension 0, got 'memref<?x16xf32, strided<[?, 1]>>'}}
+  %v = tile.ring_load %x[%c0, %c0] axes [0] count %n : memref<?x16xf32, strided<[?, 1]>> -> tensor<16xf32, #row>
+  tile.return
+}
+
+// -----
+
+// ring_load C3: no row twice
+#row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 1>
+tile.kernel @bad(%x: memref<?x16xf32, strided<[?, 1]>>, %n: i32) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{C3: expected at most the ring's 16 rows, got 'tensor<17xf32}}
+  %v = tile.ring_load %x[%c0, %c0] axes [1] count %n : memref<?x16xf32, strided<[?, 1]>> -> tensor<17xf32, #row>
+  tile.return
+}
+
+// -----
+
 // store C1
 #row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 1>
 tile.kernel @bad(%x: memref<?x128xf32, strided<[?, 1]>>, %f: f32) attributes {threads = 32 : i64} {

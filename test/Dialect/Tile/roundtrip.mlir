@@ -16,7 +16,7 @@
 // CHECK-LABEL: tile.kernel @memory
 // CHECK-SAME: (%[[X:.*]]: memref<?x128xf32, strided<[?, 1]>> {tile.access = "r", tile.name = "x", tile.role = "input", tile.shape = ["B", 128]},
 // CHECK-SAME: %[[Y:.*]]: memref<?x16x64xf32, strided<[?, 64, 1]>>, %[[SLOTS:.*]]: memref<?xi32, strided<[?]>> {tile.nullable},
-// CHECK-SAME: %[[F:.*]]: f32 {tile.default = 1.000000e+00 : f64}, %{{.*}}: i32 {tile.value = ["mul", "HV", 2]})
+// CHECK-SAME: %[[F:.*]]: f32 {tile.default = 1.000000e+00 : f64}, %[[N:.*]]: i32 {tile.value = ["mul", "HV", 2]})
 // CHECK-SAME: attributes {grid = ["B", 2, 1], {{.*}}min_blocks = 3 : i64, threads = 128 : i64} {
 tile.kernel @memory(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", tile.role = "input", tile.shape = ["B", 128], tile.access = "r"},
                     %y: memref<?x16x64xf32, strided<[?, 64, 1]>>, %slots: memref<?xi32, strided<[?]>> {tile.nullable},
@@ -37,6 +37,10 @@ tile.kernel @memory(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", til
   %v = tile.load %x[%s, %c0] axes [1] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
   // CHECK: %[[M:.*]] = tile.load %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] in_bounds [true, false] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #[[$ROWS:.*]]>{{$}}
   %m = tile.load %y[%s, %c0, %c0] axes [1, 2] in_bounds [true, false] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #rows>
+  // CHECK: tile.ring_load %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] count %[[N]] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #[[$ROWS]]>{{$}}
+  %g = tile.ring_load %y[%s, %c0, %c0] axes [1, 2] count %n : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #rows>
+  // CHECK: tile.ring_load %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1] in_bounds [true] count %[[N]] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<10xf32, #[[$ROW]]>{{$}}
+  %r = tile.ring_load %y[%s, %c0, %c0] axes [1] in_bounds [true] count %n : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<10xf32, #row>
   // CHECK: tile.store %[[V]], %[[X]][%{{.*}}, %{{.*}}] axes [1] in_bounds [true] : tensor<128xf32, #[[$ROW]]>, memref<?x128xf32, strided<[?, 1]>>
   tile.store %v, %x[%i, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
   // CHECK: tile.store %[[M]], %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] : tensor<16x64xf32, #[[$ROWS]]>, memref<?x16x64xf32, strided<[?, 64, 1]>>

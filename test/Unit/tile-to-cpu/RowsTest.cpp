@@ -1,0 +1,80 @@
+//===- RowsTest.cpp - Rows of a log: rings, insertion, updates of rank one ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#include "HostKernel.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <limits>
+
+using namespace dl::test;
+using dl::layout::BlockedParams;
+
+namespace {
+
+constexpr float noNumber = std::numeric_limits<float>::quiet_NaN();
+
+struct Spread {
+  BlockedParams params;
+  std::string threads() const {
+    return std::to_string(32 * std::max(params.numWarps, params.warps[0] * params.warps[1]));
+  }
+};
+
+/// Exact, padded and copied ways to spread a matrix over four warps.
+std::vector<Spread> spreads() {
+  return {{{{1, 4}, {1, 32}, {4, 1}, {1, 0}, 0}},
+          {{{4, 2}, {8, 4}, {1, 3}, {0, 1}, 0}},
+          {{{2, 4}, {2, 16}, {2, 1}, {1, 0}, 4}},
+          {{{1, 1}, {32, 1}, {1, 4}, {0, 1}, 0}}};
+}
+
+} // namespace
+
+// 16 rows of a ring of 16 (or 5 of 6, 11 of 13), 96 columns of 100 that lie in memory of 90: from
+// every start, for every count. Rows beyond the count hold NaN.
+TEST(HostRows, RingsWrap) {
+  for (const Spread &spread : spreads())
+    for (auto [ring, rows] : {std::pair<int, int>(16, 16), {16, 5}, {6, 5}, {13, 11}}) {
+      std::string memory = "memref<" + std::to_string(ring) + "x90xf32, strided<[?, 1]>>";
+      std::string tensor = "tensor<" + std::to_string(rows) + "x96xf32, #l>";
+      std::string vector = "tensor<" + std::to_string(rows) + "xf32, #tile.slice<1, #l>>";
+      std::string numbers = "memref<" + std::to_string(ring) + "xf32, strided<[?]>>";
+      HostKernel kernel(blockedText("#l", spread.params) + "!m = " + memory + "\n!t = " + tensor +
+                        "\n!v = " + vector + "\n!n = " + numbers + R"(
+        !o = memref<16x96xf32, strided<[96, 1]>>
+        !w = memref<16xf32, strided<[1]>>
+        tile.kernel @rows(%x: !m, %y: !n, %to: !o, %out: !w, %s: i32, %n: i32) attributes {threads = )" +
+                        spread.threads() + R"( : i64} {
+          %c0 = arith.constant 0 : index
+          %start = arith.index_cast %s : i32 to index
+          %v = tile.ring_load %x[%start, %c0] axes [0, 1] count %n : !m -> !t
+          tile.store %v, %to[%c0, %c0] axes [0, 1] : !t, !o
+          %w = tile.ring_load %y[%start] axes [0] in_bounds [false] count %n : !n -> !v
+          tile.store %w, %out[%c0] axes [0] : !v, !w
+          tile.return
+        })");
+      for (int start = 0; start < ring; ++start)
+        for (int count : {0, 1, 3, rows - 1, rows, rows + 7, -1}) {
+          std::vector<float> x(16 * 100, noNumber), y(16 * 3, noNumber), to(16 * 96, -7),
+              out(16, -7);
+          for (int i = 0; i < std::min(rows, count); ++i) {
+            for (int j = 0; j < 90; ++j)
+              x[(start + i) % ring * 100 + j] = 100 * i + j;
+            y[(start + i) % ring * 3] = i;
+          }
+          kernel.run({word(x.data()), 100, word(y.data()), 3, word(to.data()), word(out.data()),
+                      uint64_t(start) | uint64_t(uint32_t(count)) << 32});
+          for (int i = 0; i < 16; ++i) {
+            for (int j = 0; j < 96; ++j)
+              ASSERT_EQ(to[i * 96 + j], i >= rows             ? -7
+                                        : i < count && j < 90 ? 100 * i + j
+                                                              : 0)
+                  << i << " " << j << " from " << start << ", " << count;
+            ASSERT_EQ(out[i], i >= rows ? -7 : i < count ? i : 0) << i << " from " << start;
+          }
+        }
+    }
+}
