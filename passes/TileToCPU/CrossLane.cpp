@@ -39,6 +39,28 @@ LogicalResult LaneLowering::lowerConvert(ConvertOp op) {
 }
 
 //===----------------------------------------------------------------------===//
+// Insertion
+//===----------------------------------------------------------------------===//
+
+LogicalResult LaneLowering::lowerInsert(InsertOp op) {
+  unsigned axis = op.getAxis();
+  const Layout &layout = layoutOf(op.getMatrix().getType());
+  const Layout &slice = layoutOf(op.getVector().getType());
+  Value row = host->toI64(scalars.lookup(op.getRow()));
+  Arena::Buffer *result = bindNew(op.getResult());
+  forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    Value hit =
+        arith::CmpIOp::create(*host, host->loc, arith::CmpIPredicate::eq, coordinates[axis], row);
+    Value place = flat(layout, thread, reg);
+    Value inserted =
+        loadElement(op.getVector(), flat(slice, thread, sliceRegister(layout, axis, reg)));
+    Value kept = loadElement(op.getMatrix(), place);
+    storeElement(result, arith::SelectOp::create(*host, host->loc, hit, inserted, kept), place);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Sums: registers, lanes, warps
 //===----------------------------------------------------------------------===//
 

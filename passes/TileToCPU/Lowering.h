@@ -133,6 +133,7 @@ private:
 
   // CrossLane.cpp
   mlir::LogicalResult lowerConvert(ConvertOp op);
+  mlir::LogicalResult lowerInsert(InsertOp op);
   mlir::LogicalResult lowerReduce(ReduceOp op);
   mlir::LogicalResult lowerDot(DotOp op);
   /// Adds to `sum` what register `reg` of `thread` contributes to result number i, nothing unless

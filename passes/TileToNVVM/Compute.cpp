@@ -110,6 +110,25 @@ LogicalResult KernelLowering::lowerElementwise(Operation *op) {
   return success();
 }
 
+void KernelLowering::lowerInsert(InsertOp op) {
+  unsigned axis = op.getAxis();
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getMatrix().getType()));
+  Registers vector = distributed(op.getVector()), result = distributed(op.getMatrix());
+  SmallVector<int64_t> inVector = layout.sliceRegisters(axis);
+  // Of the thread's first row; a row before it is none of the thread's.
+  Value distance =
+      arith::SubIOp::create(builder, loc, scalar(op.getRow()), threadBase(layout, axis));
+  llvm::DenseMap<int64_t, Value> hits; // by the register's distance
+  for (auto [reg, value] : llvm::enumerate(result)) {
+    int64_t own = layout.offsetOfRegister(reg)[axis];
+    Value &hit = hits[own];
+    if (!hit)
+      hit = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, distance, i32(own));
+    value = arith::SelectOp::create(builder, loc, hit, vector[inVector[reg]], value);
+  }
+  registers[op.getResult()] = std::move(result);
+}
+
 //===----------------------------------------------------------------------===//
 // Sums
 //===----------------------------------------------------------------------===//

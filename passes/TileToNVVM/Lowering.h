@@ -87,6 +87,7 @@ private:
   // Compute.cpp
   mlir::LogicalResult lowerElementwise(mlir::Operation *op);
   mlir::FailureOr<mlir::Value> cloneScalar(mlir::Operation *op, mlir::ValueRange operands);
+  void lowerInsert(InsertOp op);
   mlir::LogicalResult lowerReduce(ReduceOp op);
   mlir::LogicalResult lowerDot(DotOp op);
   mlir::LogicalResult lowerConvert(ConvertOp op);

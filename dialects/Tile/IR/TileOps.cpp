@@ -217,6 +217,17 @@ LogicalResult ExpandOp::verify() {
   return success();
 }
 
+LogicalResult InsertOp::verify() {
+  RankedTensorType matrix = getMatrix().getType();
+  int64_t axis = getAxis();
+  if (axis < 0 || axis >= matrix.getRank() || matrix.getRank() < 2)
+    return emitOpError("C1: expected an axis of ") << matrix << ", got " << axis;
+  if (Type expected = sliceType(matrix, axis); getVector().getType() != expected)
+    return emitOpError("C1: expected a vector of ")
+           << expected << ", got " << getVector().getType();
+  return success();
+}
+
 LogicalResult ReduceOp::verify() {
   if (getValues().empty() || getValues().size() != getResults().size())
     return emitOpError("C1: expected one result per operand and at least one, got ")

@@ -232,6 +232,25 @@ def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_InsertOp : Tile_Op<"insert", [Pure, AllTypesMatch<["matrix", "result"]>]> {
+  let summary = "replaces one row of a tensor; no data moves";
+  let description = [{
+    The elements whose coordinate along `axis` is `row` come from the vector, all others stay. A row outside of the tensor
+    changes nothing.
+
+    Constraint C1: vector type = matrix type without `axis`, layout `#tile.slice<axis, matrix layout>`.
+
+    Example:
+    ```mlir
+    %m = tile.insert %u into %s[%row] axis 0 : tensor<64xf32, #tile.slice<0, #rows>> into tensor<128x64xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Tile_Distributed:$vector, Tile_Distributed:$matrix, I32:$row, I64Attr:$axis);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$vector `into` $matrix `[` $row `]` `axis` $axis attr-dict `:` type($vector) `into` type($matrix)";
+  let hasVerifier = 1;
+}
+
 def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let summary = "sums along an axis in one fixed tree";
   let description = [{

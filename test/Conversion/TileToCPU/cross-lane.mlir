@@ -145,3 +145,24 @@ tile.kernel @mma(%x: memref<16x12xbf16, strided<[12, 1]>>, %y: memref<12x8xbf16,
   tile.store %d, %z[%c0, %c0] axes [0, 1] : tensor<16x8xf32, #fc>, memref<16x8xf32, strided<[8, 1]>>
   tile.return
 }
+
+// -----
+
+// A row is chosen element by element.
+
+#m = #tile.blocked<per_thread = [4, 1], lanes = [1, 32], warps = [1, 1], order = [1, 0], num_warps = 1>
+
+// CHECK-LABEL: llvm.func @insert(
+tile.kernel @insert(%x: memref<4x32xf32, strided<[32, 1]>>, %y: memref<32xf32, strided<[1]>>, %n: i32) attributes {threads = 32 : i64} {
+  // CHECK:      %[[ROW:.+]] = arith.extsi %{{.+}} : i32 to i64
+  // CHECK:      scf.for %[[T:[^ ]+]] =
+  // CHECK:        scf.for %[[R:[^ ]+]] =
+  // CHECK:          %[[HIT:.+]] = arith.cmpi eq, %[[R]], %[[ROW]] : i64
+  // CHECK:          arith.select %[[HIT]], %{{.+}}, %{{.+}} : f32
+  %c0 = arith.constant 0 : index
+  %m = tile.load %x[%c0, %c0] axes [0, 1] : memref<4x32xf32, strided<[32, 1]>> -> tensor<4x32xf32, #m>
+  %v = tile.load %y[%c0] axes [0] : memref<32xf32, strided<[1]>> -> tensor<32xf32, #tile.slice<0, #m>>
+  %r = tile.insert %v into %m[%n] axis 0 : tensor<32xf32, #tile.slice<0, #m>> into tensor<4x32xf32, #m>
+  tile.store %r, %x[%c0, %c0] axes [0, 1] : tensor<4x32xf32, #m>, memref<4x32xf32, strided<[32, 1]>>
+  tile.return
+}

@@ -45,6 +45,7 @@ KERNEL_VALUES = {
     "slots": "memref<?xi32, strided<[?]>>",
     "scale": "f32",
     "squares": VECTOR,
+    "row": "i32",
     "q": SLICE,
     "s": "tensor<128x64xf32, #rows>",
     "o": "tensor<64xbf16, #tile.slice<0, #rows>>",
@@ -54,6 +55,7 @@ KERNEL_VALUES_OF = {
     "`tile.convert`": {"k": VECTOR},
     "`tile.dot`": {"k": SLICE},
     "`tile.expand`": {"k": SLICE},
+    "`tile.insert`": {"u": "tensor<64xf32, #tile.slice<0, #rows>>"},
     "`tile.local_load`": {"b": "!tile.shared<64x64xbf16, #tile.swizzled<128>>"},
     "`tile.local_store`": {
         "x": "tensor<64x64xbf16, #rows>",

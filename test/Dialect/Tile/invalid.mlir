@@ -401,6 +401,30 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
 
 // -----
 
+// insert C1: axis
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%f: f32, %n: i32) attributes {threads = 32 : i64} {
+  %m = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
+  %v = tile.splat %f : f32 -> tensor<4xf32, #tile.slice<1, #rows>>
+  // expected-error @+1 {{C1: expected an axis of 'tensor<4x64xf32}}
+  %r = tile.insert %v into %m[%n] axis -1 : tensor<4xf32, #tile.slice<1, #rows>> into tensor<4x64xf32, #rows>
+  tile.return
+}
+
+// -----
+
+// insert C1: the vector is the slice of the matrix
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%f: f32, %n: i32) attributes {threads = 32 : i64} {
+  %m = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
+  %v = tile.splat %f : f32 -> tensor<4xf32, #tile.slice<1, #rows>>
+  // expected-error @+1 {{C1: expected a vector of 'tensor<64xf32, #tile.slice<0}}
+  %r = tile.insert %v into %m[%n] axis 0 : tensor<4xf32, #tile.slice<1, #rows>> into tensor<4x64xf32, #rows>
+  tile.return
+}
+
+// -----
+
 // reduce C1: a result for each operand
 #rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
 tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {

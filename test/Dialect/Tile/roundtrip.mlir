@@ -50,8 +50,8 @@ tile.kernel @memory(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", til
 }
 
 // CHECK-LABEL: tile.kernel @compute
-// CHECK-SAME: (%[[F:.*]]: f32)
-tile.kernel @compute(%f: f32) attributes {threads = 128 : i64} {
+// CHECK-SAME: (%[[F:.*]]: f32, %[[COUNT:.*]]: i32)
+tile.kernel @compute(%f: f32, %n: i32) attributes {threads = 128 : i64} {
   // CHECK: %[[M:.*]] = tile.splat %[[F]] : f32 -> tensor<16x64xf32, #[[$ROWS]]>
   %m = tile.splat %f : f32 -> tensor<16x64xf32, #rows>
   // CHECK: %[[K:.*]] = tile.splat %[[F]] : f32 -> tensor<16xf32, #[[$COLUMN:.*]]>
@@ -62,10 +62,12 @@ tile.kernel @compute(%f: f32) attributes {threads = 128 : i64} {
   %s, %t = tile.reduce %m, %e axis 0 : tensor<16x64xf32, #rows>, tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>, tensor<64xf32, #tile.slice<0, #rows>>
   // CHECK: tile.dot %[[K]] with %[[M]] axis 0 : tensor<16xf32, #[[$COLUMN]]> with tensor<16x64xf32, #[[$ROWS]]> -> tensor<64xf32, #{{slice[0-9]*}}>
   %d = tile.dot %k with %m axis 0 : tensor<16xf32, #column> with tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>
+  // CHECK: %[[I:.*]] = tile.insert %{{.*}} into %[[M]][%[[COUNT]]] axis 0 : tensor<64xf32, #{{slice[0-9]*}}> into tensor<16x64xf32, #[[$ROWS]]>
+  %i = tile.insert %s into %m[%n] axis 0 : tensor<64xf32, #tile.slice<0, #rows>> into tensor<16x64xf32, #rows>
   // CHECK: %[[R:.*]] = tile.convert %{{.*}} : tensor<64xf32, #{{slice[0-9]*}}> -> tensor<64xf32, #[[$ROW]]>
   %r = tile.convert %s : tensor<64xf32, #tile.slice<0, #rows>> -> tensor<64xf32, #row>
   // CHECK: tile.reduce %[[R]] axis 0 : tensor<64xf32, #[[$ROW]]> -> f32
-  %n = tile.reduce %r axis 0 : tensor<64xf32, #row> -> f32
+  %x = tile.reduce %r axis 0 : tensor<64xf32, #row> -> f32
   tile.return
 }
 

@@ -78,3 +78,39 @@ TEST(HostRows, RingsWrap) {
         }
     }
 }
+
+// A row of 11, or a column of 40, of a matrix takes other numbers; one beyond the ends takes none.
+TEST(HostRows, InsertedVectorsReplaceARow) {
+  for (const Spread &spread : spreads())
+    for (int axis : {0, 1}) {
+      std::string size = axis == 0 ? "40" : "11";
+      HostKernel kernel(blockedText("#l", spread.params) + "!n = memref<" + size +
+                        "xbf16, strided<[1]>>\n!v = tensor<" + size + "xbf16, #tile.slice<" +
+                        std::to_string(axis) + ", #l>>" + R"(
+        !m = memref<11x40xbf16, strided<[40, 1]>>
+        !t = tensor<11x40xbf16, #l>
+        tile.kernel @insert(%x: !m, %y: !n, %i: i32) attributes {threads = )" +
+                        spread.threads() + R"( : i64} {
+          %c0 = arith.constant 0 : index
+          %m = tile.load %x[%c0, %c0] axes [0, 1] : !m -> !t
+          %v = tile.load %y[%c0] axes [0] : !n -> !v
+          %r = tile.insert %v into %m[%i] axis )" +
+                        std::to_string(axis) + R"( : !v into !t
+          tile.store %r, %x[%c0, %c0] axes [0, 1] : !t, !m
+          tile.return
+        })");
+      for (int at : {0, 3, 10, 11, 39, 40, -1}) {
+        std::vector<uint16_t> x(11 * 40), y(40);
+        for (int i = 0; i < 11 * 40; ++i)
+          x[i] = i;
+        for (int i = 0; i < 40; ++i)
+          y[i] = 1000 + i;
+        kernel.run({word(x.data()), word(y.data()), uint64_t(uint32_t(at))});
+        for (int i = 0; i < 11; ++i)
+          for (int j = 0; j < 40; ++j)
+            ASSERT_EQ(x[i * 40 + j],
+                      (axis == 0 ? i : j) == at ? 1000 + (axis == 0 ? j : i) : i * 40 + j)
+                << i << " " << j << " at " << at;
+      }
+    }
+}
