@@ -214,3 +214,36 @@ void LaneLowering::combineWarps(const Layout &layout, unsigned axis,
     sum = next;
   }
 }
+
+//===----------------------------------------------------------------------===//
+// Sums of outer products
+//===----------------------------------------------------------------------===//
+
+/// As in conversions, padding that only c has reads something.
+LogicalResult LaneLowering::lowerRankUpdate(RankUpdateOp op) {
+  const Layout &a = layoutOf(op.getA().getType()), &b = layoutOf(op.getB().getType());
+  const Layout &c = layoutOf(op.getC().getType());
+  int64_t rows = a.shape[0];
+  Value end = arith::MinSIOp::create(*host, host->loc, host->toI64(scalars.lookup(op.getCount())),
+                                     host->i64(rows));
+  Arena::Buffer *result = bindNew(op.getResult());
+  forEachElement(c, [&](Value thread, Value reg, const Coordinates &at) {
+    Value placeA = shareOfPlace(a, 1, at[0], c.covered(0));
+    Value placeB = shareOfPlace(b, 1, at[1], c.covered(1));
+    Value place = flat(c, thread, reg);
+    auto loop = scf::ForOp::create(*host, host->loc, host->i64(0), end, host->i64(1),
+                                   loadElement(op.getC(), place));
+    {
+      OpBuilder::InsertionGuard guard(*host);
+      host->setInsertionPointToStart(loop.getBody());
+      Value row = loop.getInductionVar();
+      Value x = loadElement(op.getA(), host->add(placeA, shareOfPlace(a, 0, row, rows)));
+      Value y = loadElement(op.getB(), host->add(placeB, shareOfPlace(b, 0, row, rows)));
+      Value sum = loop.getRegionIterArg(0);
+      scf::YieldOp::create(*host, host->loc,
+                           ValueRange{math::FmaOp::create(*host, host->loc, x, y, sum)});
+    }
+    storeElement(result, loop.getResult(0), place);
+  });
+  return success();
+}

@@ -150,6 +150,7 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](InsertOp insert) { return lowerInsert(insert); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
       .Case([&](DotOp dot) { return lowerDot(dot); })
+      .Case([&](RankUpdateOp update) { return lowerRankUpdate(update); })
       .Case([&](MmaOp mma) { return lowerMma(mma); })
       .Case([&](BarrierOp) { return success(); }) // all threads have finished what is before it
       .Default([](Operation *other) { return hasNoMeaning(other); });

@@ -136,6 +136,7 @@ private:
   mlir::LogicalResult lowerInsert(InsertOp op);
   mlir::LogicalResult lowerReduce(ReduceOp op);
   mlir::LogicalResult lowerDot(DotOp op);
+  mlir::LogicalResult lowerRankUpdate(RankUpdateOp op);
   /// Adds to `sum` what register `reg` of `thread` contributes to result number i, nothing unless
   /// `inside`.
   using Term = llvm::function_ref<mlir::Value(unsigned i, mlir::Value thread, mlir::Value reg,

@@ -317,19 +317,19 @@ static bool staysInWarp(const layout::RegisterLayout &from, const layout::Regist
   return true;
 }
 
-/// Where the elements of a conversion lie in shared memory: row-major, with room for the padding
-/// of both layouts, so that nothing needs a mask.
+/// Where the elements of a tensor lie in shared memory: row-major, with room for the padding of the
+/// layout they come from and of those that read them, so that nothing needs a mask.
 struct KernelLowering::Exchange {
   SmallVector<int64_t> pitch;
   int64_t elements = 1, bytes = 1, region = 0;
   bool inWarp = false; ///< each warp has a copy of its own
 
-  Exchange(const layout::RegisterLayout &from, const layout::RegisterLayout &to, Type element)
-      : pitch(from.rank(), 1), bytes(element.getIntOrFloatBitWidth() / 8),
-        inWarp(staysInWarp(from, to)) {
+  /// `reach`: what readers cover of each axis, at least.
+  Exchange(const layout::RegisterLayout &from, ArrayRef<int64_t> reach, Type element, bool inWarp)
+      : pitch(from.rank(), 1), bytes(element.getIntOrFloatBitWidth() / 8), inWarp(inWarp) {
     for (unsigned axis = from.rank(); axis-- > 0;) {
       pitch[axis] = elements;
-      elements *= std::max(from.covered(axis), to.covered(axis));
+      elements *= std::max(from.covered(axis), reach[axis]);
     }
   }
   /// Byte offset of a register's element from the thread's first.
@@ -368,6 +368,23 @@ Value KernelLowering::placeOf(const Exchange &exchange, const layout::RegisterLa
   return gep(sharedPointer(exchange.region), toI64(scaled(base, exchange.bytes)));
 }
 
+/// Makes room for it and stores there, each element once.
+void KernelLowering::fillExchange(Exchange &exchange, const layout::RegisterLayout &from,
+                                  ValueRange source) {
+  int64_t copiesOfBuffer = exchange.inWarp ? kernel.getThreads() / layout::kWarpSize : 1;
+  exchange.region = allocateShared(copiesOfBuffer * exchange.elements * exchange.bytes);
+  SmallVector<layout::ThreadDigit> copies;
+  for (layout::ThreadDigit digit : from.replicaDigits())
+    if (!exchange.inWarp || digit.div < layout::kWarpSize)
+      copies.push_back(digit);
+  ifTrue(digitsAreZero(copies), [&] {
+    Value base = placeOf(exchange, from);
+    int64_t width = exchange.widthOf(from);
+    for (int64_t reg = 0; reg < from.numRegisters; reg += width)
+      storeVector(gep(base, exchange.offsetOf(from, reg)), source.slice(reg, width));
+  });
+}
+
 LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
   layout::RegisterLayout from = llvm::cantFail(getLayout(op.getValue().getType()));
   layout::RegisterLayout to = llvm::cantFail(getLayout(op.getResult().getType()));
@@ -380,19 +397,11 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
     return success();
   }
   Type element = op.getResult().getType().getElementType();
-  Exchange exchange(from, to, element);
-  int64_t copiesOfBuffer = exchange.inWarp ? kernel.getThreads() / layout::kWarpSize : 1;
-  exchange.region = allocateShared(copiesOfBuffer * exchange.elements * exchange.bytes);
-  SmallVector<layout::ThreadDigit> copies;
-  for (layout::ThreadDigit digit : from.replicaDigits())
-    if (!exchange.inWarp || digit.div < layout::kWarpSize)
-      copies.push_back(digit);
-  ifTrue(digitsAreZero(copies), [&] {
-    Value base = placeOf(exchange, from);
-    int64_t width = exchange.widthOf(from);
-    for (int64_t reg = 0; reg < from.numRegisters; reg += width)
-      storeVector(gep(base, exchange.offsetOf(from, reg)), ValueRange(source).slice(reg, width));
-  });
+  SmallVector<int64_t> reach;
+  for (unsigned axis = 0; axis < to.rank(); ++axis)
+    reach.push_back(to.covered(axis));
+  Exchange exchange(from, reach, element, staysInWarp(from, to));
+  fillExchange(exchange, from, source);
   finishExchange(exchange.inWarp);
   converted[op.getResult()] = [this, exchange, to, element] {
     (exchange.inWarp ? emitted.warpReads : emitted.blockReads) = true;
@@ -404,5 +413,60 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
                          loadVector(gep(base, exchange.offsetOf(to, reg)), element, width, false));
     return result;
   };
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sums of outer products
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelLowering::lowerRankUpdate(RankUpdateOp op) {
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getC().getType()));
+  Registers sums = distributed(op.getC());
+  struct Factor {
+    layout::RegisterLayout slice; ///< a thread's share of a row
+    SmallVector<int64_t> inSlice; ///< the register of it that each register of c needs
+    int64_t width = 1, rowBytes = 0;
+    Value place; ///< the thread's first element of row 0
+  };
+  SmallVector<Factor, 2> factors;
+  Value operands[] = {op.getA(), op.getB()};
+  for (auto [axis, operand] : llvm::enumerate(operands)) {
+    layout::RegisterLayout from =
+        llvm::cantFail(getLayout(cast<RankedTensorType>(operand.getType())));
+    Factor factor;
+    factor.slice = layout.slice(1 - axis);
+    factor.inSlice = layout.sliceRegisters(1 - axis);
+    // Rows start at multiples of 16 bytes.
+    int64_t columns = llvm::alignTo(std::max(from.covered(1), factor.slice.covered(0)), 4);
+    Exchange exchange(from, {from.shape[0], columns}, builder.getF32Type(), /*inWarp=*/false);
+    fillExchange(exchange, from, distributed(operand));
+    int64_t limit = factor.slice.contiguousRegisters(0);
+    factor.width = limit % 4 == 0 ? 4 : limit % 2 == 0 ? 2 : 1;
+    factor.rowBytes = 4 * columns;
+    Value first = arith::MulIOp::create(builder, loc, threadBase(factor.slice, 0), i32(4));
+    factor.place = gep(sharedPointer(exchange.region), toI64(first));
+    factors.push_back(std::move(factor));
+  }
+  finishExchange(/*inWarp=*/false);
+  Value end = arith::MinSIOp::create(builder, loc, scalar(op.getCount()),
+                                     i32(op.getA().getType().getDimSize(0)));
+  auto rows = scf::ForOp::create(builder, loc, i32(0), end, i32(1), sums);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(rows.getBody());
+  SmallVector<Registers, 2> values(2);
+  for (auto [factor, loaded] : llvm::zip(factors, values)) {
+    Value distance =
+        arith::MulIOp::create(builder, loc, rows.getInductionVar(), i32(factor.rowBytes));
+    Value row = gep(factor.place, toI64(distance));
+    for (int64_t reg = 0; reg < factor.slice.numRegisters; reg += factor.width)
+      llvm::append_range(loaded, loadVector(gep(row, 4 * factor.slice.offsetOfRegister(reg)[0]),
+                                            builder.getF32Type(), factor.width, false));
+  }
+  for (auto [reg, sum] : llvm::enumerate(rows.getRegionIterArgs()))
+    sums[reg] = LLVM::FMAOp::create(builder, loc, values[0][factors[0].inSlice[reg]],
+                                    values[1][factors[1].inSlice[reg]], sum);
+  scf::YieldOp::create(builder, loc, sums);
+  registers[op.getResult()] = Registers(rows.getResults());
   return success();
 }

@@ -414,6 +414,7 @@ LogicalResult KernelLowering::lower(Operation *op) {
       .Case([&](InsertOp insert) { return lowerInsert(insert), success(); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
       .Case([&](DotOp dot) { return lowerDot(dot); })
+      .Case([&](RankUpdateOp update) { return lowerRankUpdate(update); })
       .Case([&](ConvertOp convert) { return lowerConvert(convert); })
       .Case([&](AllocOp alloc) {
         layout::SharedLayout layout = llvm::cantFail(getLayout(alloc.getResult().getType()));

@@ -91,7 +91,10 @@ private:
   mlir::LogicalResult lowerReduce(ReduceOp op);
   mlir::LogicalResult lowerDot(DotOp op);
   mlir::LogicalResult lowerConvert(ConvertOp op);
+  mlir::LogicalResult lowerRankUpdate(RankUpdateOp op);
   struct Exchange;
+  void fillExchange(Exchange &exchange, const layout::RegisterLayout &from,
+                    mlir::ValueRange source);
   mlir::Value placeOf(const Exchange &exchange, const layout::RegisterLayout &layout);
   void combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values);
   void combineWarps(const layout::RegisterLayout &layout, unsigned axis,

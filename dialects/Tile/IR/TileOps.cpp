@@ -262,6 +262,16 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
+LogicalResult RankUpdateOp::verify() {
+  RankedTensorType a = getA().getType(), b = getB().getType(), c = getC().getType();
+  auto isMatrix = [](RankedTensorType type) { return type.getRank() == 2; };
+  if (!isMatrix(a) || !isMatrix(b) || !isMatrix(c) || a.getDimSize(0) != b.getDimSize(0) ||
+      a.getDimSize(1) != c.getDimSize(0) || b.getDimSize(1) != c.getDimSize(1))
+    return emitOpError("C1: expected R x K, R x V and K x V, got ")
+           << a << ", " << b << " and " << c;
+  return success();
+}
+
 LogicalResult ConvertOp::verify() {
   RankedTensorType from = getValue().getType(), to = getResult().getType();
   if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())

@@ -293,6 +293,27 @@ def Tile_DotOp : Tile_Op<"dot", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_RankUpdateOp : Tile_Op<"rank_update", [Pure, AllTypesMatch<["c", "result"]>]> {
+  let summary = "adds outer products of rows to a matrix, one after the other";
+  let description = [{
+    result[k, v] = c[k, v] + a[0, k] b[0, v] + ... + a[count - 1, k] b[count - 1, v], added from left to right by fused
+    multiply-adds. Rows from `count` on take no part. The layouts of a, b and c have nothing to do with each other: a and b
+    go through shared memory, from where each thread reads what its elements of c need.
+    This is how a state takes in the entries of a log.
+
+    Constraint C1: a is R x K, b is R x V, c is K x V.
+
+    Example:
+    ```mlir
+    %t = tile.rank_update %k, %u, %s count %size : tensor<16x128xf32, #rows>, tensor<16x64xf32, #rows>, tensor<128x64xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Tile_DistributedF32:$a, Tile_DistributedF32:$b, Tile_DistributedF32:$c, I32:$count);
+  let results = (outs Tile_DistributedF32:$result);
+  let assemblyFormat = "$a `,` $b `,` $c `count` $count attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let hasVerifier = 1;
+}
+
 def Tile_ConvertOp : Tile_Op<"convert", [Pure]> {
   let summary = "the same tensor in another layout";
   let description = [{

@@ -166,3 +166,28 @@ tile.kernel @insert(%x: memref<4x32xf32, strided<[32, 1]>>, %y: memref<32xf32, s
   tile.store %r, %x[%c0, %c0] axes [0, 1] : tensor<4x32xf32, #m>, memref<4x32xf32, strided<[32, 1]>>
   tile.return
 }
+
+// -----
+
+// One element at a time, over as many rows as there are.
+
+#m = #tile.blocked<per_thread = [4, 1], lanes = [1, 32], warps = [1, 1], order = [1, 0], num_warps = 1>
+
+// CHECK-LABEL: llvm.func @update(
+tile.kernel @update(%x: memref<6x32xf32, strided<[32, 1]>>, %y: memref<4x32xf32, strided<[32, 1]>>, %n: i32) attributes {threads = 32 : i64} {
+  // CHECK:      %[[COUNT:.+]] = arith.extsi %{{.+}} : i32 to i64
+  // CHECK:      %[[END:.+]] = arith.minsi %[[COUNT]], %{{.+}} : i64
+  // CHECK:      scf.for %[[T:[^ ]+]] =
+  // CHECK:        scf.for %[[R:[^ ]+]] =
+  // CHECK:          %[[SUM:.+]] = scf.for %[[I:[^ ]+]] = %{{.+}} to %[[END]] {{.*}} iter_args(%[[S:.+]] =
+  // CHECK:            %[[NEXT:.+]] = math.fma %{{.+}}, %{{.+}}, %[[S]]
+  // CHECK:            scf.yield %[[NEXT]]
+  // CHECK:          llvm.store %[[SUM]]
+  %c0 = arith.constant 0 : index
+  %a = tile.load %x[%c0, %c0] axes [0, 1] : memref<6x32xf32, strided<[32, 1]>> -> tensor<6x4xf32, #m>
+  %b = tile.load %x[%c0, %c0] axes [0, 1] : memref<6x32xf32, strided<[32, 1]>> -> tensor<6x32xf32, #m>
+  %c = tile.load %y[%c0, %c0] axes [0, 1] : memref<4x32xf32, strided<[32, 1]>> -> tensor<4x32xf32, #m>
+  %d = tile.rank_update %a, %b, %c count %n : tensor<6x4xf32, #m>, tensor<6x32xf32, #m>, tensor<4x32xf32, #m>
+  tile.store %d, %y[%c0, %c0] axes [0, 1] : tensor<4x32xf32, #m>, memref<4x32xf32, strided<[32, 1]>>
+  tile.return
+}

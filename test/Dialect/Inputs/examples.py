@@ -66,6 +66,7 @@ KERNEL_VALUES_OF = {
         "b": "tensor<32x16xbf16, #fb>",
         "c": "tensor<64x16xf32, #fc>",
     },
+    "`tile.rank_update`": {"k": "tensor<16x128xf32, #rows>", "u": "tensor<16x64xf32, #rows>"},
     "`--tile-expand-math`": {"x": "f32"},
 }
 OPTIONS = "normalize = true, lower_bound = #linattn.number<-5.0 from -5.0 below 0.0>"

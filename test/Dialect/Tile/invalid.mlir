@@ -552,6 +552,58 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
 
 // -----
 
+// rank_update C1: as many rows
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%f: f32, %n: i32) attributes {threads = 32 : i64} {
+  %a = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
+  %b = tile.splat %f : f32 -> tensor<3x32xf32, #rows>
+  %c = tile.splat %f : f32 -> tensor<64x32xf32, #rows>
+  // expected-error @+1 {{C1: expected R x K, R x V and K x V, got 'tensor<4x64xf32}}
+  %r = tile.rank_update %a, %b, %c count %n : tensor<4x64xf32, #rows>, tensor<3x32xf32, #rows>, tensor<64x32xf32, #rows>
+  tile.return
+}
+
+// -----
+
+// rank_update C1: keys
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%f: f32, %n: i32) attributes {threads = 32 : i64} {
+  %a = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
+  %b = tile.splat %f : f32 -> tensor<4x32xf32, #rows>
+  %c = tile.splat %f : f32 -> tensor<32x32xf32, #rows>
+  // expected-error @+1 {{C1: expected R x K, R x V and K x V, got 'tensor<4x64xf32}}
+  %r = tile.rank_update %a, %b, %c count %n : tensor<4x64xf32, #rows>, tensor<4x32xf32, #rows>, tensor<32x32xf32, #rows>
+  tile.return
+}
+
+// -----
+
+// rank_update C1: columns
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%f: f32, %n: i32) attributes {threads = 32 : i64} {
+  %a = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
+  %b = tile.splat %f : f32 -> tensor<4x32xf32, #rows>
+  %c = tile.splat %f : f32 -> tensor<64x64xf32, #rows>
+  // expected-error @+1 {{C1: expected R x K, R x V and K x V, got 'tensor<4x64xf32}}
+  %r = tile.rank_update %a, %b, %c count %n : tensor<4x64xf32, #rows>, tensor<4x32xf32, #rows>, tensor<64x64xf32, #rows>
+  tile.return
+}
+
+// -----
+
+// rank_update C1: matrices
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%f: f32, %n: i32) attributes {threads = 32 : i64} {
+  %a = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
+  %b = tile.splat %f : f32 -> tensor<32xf32, #tile.slice<0, #rows>>
+  %c = tile.splat %f : f32 -> tensor<64x32xf32, #rows>
+  // expected-error @+1 {{C1: expected R x K, R x V and K x V, got 'tensor<4x64xf32}}
+  %r = tile.rank_update %a, %b, %c count %n : tensor<4x64xf32, #rows>, tensor<32xf32, #tile.slice<0, #rows>>, tensor<64x32xf32, #rows>
+  tile.return
+}
+
+// -----
+
 // convert: shape
 #row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 1>
 tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {

@@ -64,6 +64,9 @@ tile.kernel @compute(%f: f32, %n: i32) attributes {threads = 128 : i64} {
   %d = tile.dot %k with %m axis 0 : tensor<16xf32, #column> with tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>
   // CHECK: %[[I:.*]] = tile.insert %{{.*}} into %[[M]][%[[COUNT]]] axis 0 : tensor<64xf32, #{{slice[0-9]*}}> into tensor<16x64xf32, #[[$ROWS]]>
   %i = tile.insert %s into %m[%n] axis 0 : tensor<64xf32, #tile.slice<0, #rows>> into tensor<16x64xf32, #rows>
+  // CHECK: tile.rank_update %[[I]], %[[M]], %{{.*}} count %[[COUNT]] : tensor<16x64xf32, #[[$ROWS]]>, tensor<16x64xf32, #[[$ROWS]]>, tensor<64x64xf32, #[[$ROWS]]>
+  %c = tile.splat %f : f32 -> tensor<64x64xf32, #rows>
+  %u = tile.rank_update %i, %m, %c count %n : tensor<16x64xf32, #rows>, tensor<16x64xf32, #rows>, tensor<64x64xf32, #rows>
   // CHECK: %[[R:.*]] = tile.convert %{{.*}} : tensor<64xf32, #{{slice[0-9]*}}> -> tensor<64xf32, #[[$ROW]]>
   %r = tile.convert %s : tensor<64xf32, #tile.slice<0, #rows>> -> tensor<64xf32, #row>
   // CHECK: tile.reduce %[[R]] axis 0 : tensor<64xf32, #[[$ROW]]> -> f32

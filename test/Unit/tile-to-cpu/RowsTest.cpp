@@ -114,3 +114,48 @@ TEST(HostRows, InsertedVectorsReplaceARow) {
       }
     }
 }
+
+// 7 rows of 96 keys and 40 columns, in layouts that have nothing to do with the matrix's: as many
+// fused multiply-adds as there are rows, in order. Rows from the count on are NaN.
+TEST(HostRows, RowsAddUpInOrder) {
+  for (const Spread &spread : spreads()) {
+    std::string warps = std::to_string(std::stoi(spread.threads()) / 32);
+    HostKernel kernel(blockedText("#l", spread.params) +
+                      "#a = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], "
+                      "order = [1, 0], num_warps = " +
+                      warps +
+                      ">\n#b = #tile.blocked<per_thread = [1, 1], lanes = [8, 4], warps = [1, " +
+                      warps + "], order = [0, 1], num_warps = " + warps + ">" + R"(
+      !x = memref<7x96xf32, strided<[96, 1]>>
+      !y = memref<7x40xf32, strided<[40, 1]>>
+      !z = memref<96x40xf32, strided<[40, 1]>>
+      !a = tensor<7x96xf32, #a>
+      !b = tensor<7x40xf32, #b>
+      !c = tensor<96x40xf32, #l>
+      tile.kernel @update(%x: !x, %y: !y, %z: !z, %n: i32) attributes {threads = )" +
+                      spread.threads() + R"( : i64} {
+        %c0 = arith.constant 0 : index
+        %a = tile.load %x[%c0, %c0] axes [0, 1] : !x -> !a
+        %b = tile.load %y[%c0, %c0] axes [0, 1] : !y -> !b
+        %c = tile.load %z[%c0, %c0] axes [0, 1] : !z -> !c
+        %d = tile.rank_update %a, %b, %c count %n : !a, !b, !c
+        tile.store %d, %z[%c0, %c0] axes [0, 1] : !c, !z
+        tile.return
+      })");
+    for (int count : {0, 1, 2, 5, 7, 9, -1}) {
+      std::vector<float> x = randomFloats(7 * 96, 1), y = randomFloats(7 * 40, 2),
+                         z = randomFloats(96 * 40, 3), before = z;
+      int rows = std::max(0, std::min(count, 7));
+      std::fill(x.begin() + rows * 96, x.end(), noNumber);
+      std::fill(y.begin() + rows * 40, y.end(), noNumber);
+      kernel.run({word(x.data()), word(y.data()), word(z.data()), uint64_t(uint32_t(count))});
+      for (int k = 0; k < 96; ++k)
+        for (int v = 0; v < 40; ++v) {
+          float sum = before[k * 40 + v];
+          for (int i = 0; i < rows; ++i)
+            sum = std::fma(x[i * 96 + k], y[i * 40 + v], sum);
+          ASSERT_EQ(z[k * 40 + v], sum) << k << " " << v << " of " << count;
+        }
+    }
+  }
+}
