@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Package/LogReport.h"
+#include "passes/LinAttnToTile/LogFields.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -40,52 +41,32 @@ static StringRef storageType(linattn::OperatorOp op, BlockArgument input,
   return storageType(op.getArgName(input), op.getPinnedType(input.getArgNumber()), request);
 }
 
-static int64_t bytesOf(StringRef type) { return type == "f32" ? 4 : 2; }
-
 static bool isAlwaysF32(LogField::What what) {
   // Sums over many tokens, and the one number that scales a vector, are worth four bytes.
   return what == LogField::What::Decay || what == LogField::What::Factor;
 }
 
-/// Adds what a token's input or output takes.
-static void addIO(Type type, int64_t elementBytes, schedule::LogProblem &problem) {
-  int64_t bytes = elementBytes;
-  if (isOn(type, Axis::Key) || isOn(type, Axis::KeyValue))
-    bytes *= problem.keyDim;
-  if (isOn(type, Axis::Value) || isOn(type, Axis::KeyValue))
-    bytes *= problem.valueDim;
-  bool isShared = linattn::groupOf(type) == HeadGroup::KeyHead;
-  (isShared ? problem.sharedIoBytes : problem.ioBytes) += static_cast<double>(bytes);
+static Type floatType(MLIRContext *context, StringRef name) {
+  Builder builder(context);
+  return name == "f32"    ? Type(builder.getF32Type())
+         : name == "bf16" ? Type(builder.getBF16Type())
+                          : Type(builder.getF16Type());
 }
 
 schedule::LogProblem dl::package::logProblem(const StepAnalysis &step, const LogEntry &entry,
                                              const KernelRequest &request) {
-  linattn::OperatorOp op = step.op;
-  schedule::LogProblem problem;
-  problem.keyDim = request.keyDim;
-  problem.valueDim = request.valueDim;
-  problem.states = static_cast<int64_t>(step.states.size());
-  problem.stateBytes = bytesOf(request.stateType);
-  problem.maxTokens = request.maxTokens;
-  problem.window = request.window;
-  problem.type = request.logType == "bf16" ? schedule::LogType::BF16 : schedule::LogType::F32;
-  for (BlockArgument input : op.getInputs())
-    addIO(input.getType(), bytesOf(storageType(op, input, request)), problem);
-  for (unsigned i = 0; i < op.getNumOutputs(); ++i)
-    addIO(op.getOutputType(i), bytesOf(storageType(op.getOutputName(i), {}, request)), problem);
-  for (const LogField &field : entry.fields) {
-    schedule::LogField &result = problem.fields.emplace_back();
-    result.axis = field.axis == Axis::Key     ? schedule::LogAxis::Key
-                  : field.axis == Axis::Value ? schedule::LogAxis::Value
-                                              : schedule::LogAxis::Head;
-    for (const analysis::LogForm &form : field.forms) {
-      int64_t bytes = form.input                ? bytesOf(storageType(op, form.input, request))
-                      : isAlwaysF32(field.what) ? 4
-                                                : 0;
-      result.forms.push_back({bytes, form.group == HeadGroup::KeyHead});
-    }
+  MLIRContext *context = step.op->getContext();
+  KernelTypes types;
+  types.keyDim = request.keyDim;
+  types.valueDim = request.valueDim;
+  types.state = floatType(context, request.stateType);
+  types.io = floatType(context, request.ioType);
+  for (StringRef given : request.types) {
+    auto [argument, type] = given.split('=');
+    types.given.push_back({argument.str(), floatType(context, type)});
   }
-  return problem;
+  return dl::logProblem(step, entry, types,
+                        {request.window, request.maxTokens, floatType(context, request.logType)});
 }
 
 //===----------------------------------------------------------------------===//

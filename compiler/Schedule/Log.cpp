@@ -9,6 +9,7 @@
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace dl;
 using namespace dl::schedule;
@@ -88,13 +89,14 @@ static void chooseForms(const LogProblem &problem, LogPlan &plan) {
     auto price = [&](const LogForm &form) {
       auto bytes = static_cast<double>(heldBytes(field, form, problem));
       // Of two that cost the same, the one that loses nothing.
-      return std::pair(form.isShared ? bytes / ratio : bytes, !isExact(form, problem.type));
+      return std::tuple(!form.isServed, form.isShared ? bytes / ratio : bytes,
+                        !isExact(form, problem.type));
     };
     const auto *best =
         std::min_element(field.forms.begin(), field.forms.end(),
                          [&](const LogForm &a, const LogForm &b) { return price(a) < price(b); });
     plan.forms.push_back(best - field.forms.begin());
-    plan.fieldBytes.push_back(price(*best).first);
+    plan.fieldBytes.push_back(std::get<1>(price(*best)));
     (best->isShared ? plan.sharedBytes : plan.headBytes) +=
         static_cast<double>(heldBytes(field, *best, problem));
   }
@@ -116,4 +118,24 @@ llvm::Expected<LogPlan> schedule::planLog(const LogProblem &problem) {
         std::clamp<int64_t>(std::llround(plan.traffic.bestWindow()), 1, kMaxProposedWindow);
   plan.ring = ringCapacity(plan.window, problem.maxTokens);
   return plan;
+}
+
+LogTiles schedule::logTiles(const RecurrentPlan &plan, int64_t keyDim, int64_t entries) {
+  constexpr int64_t vector = 4, wide = 8; // f32 and, where the log holds 16 bits, 16 bytes
+  int64_t warps = plan.warps;
+  while (warps > entries || plan.warps % warps != 0)
+    --warps;
+  int64_t rowLanes = 1;
+  while (2 * rowLanes * warps <= entries && 2 * rowLanes <= layout::kWarpSize / 4)
+    rowLanes *= 2;
+  int64_t keyLanes = layout::kWarpSize / rowLanes;
+  LogTiles tiles;
+  tiles.keys = {{1, keyDim % (keyLanes * wide) == 0 ? wide : vector},
+                {rowLanes, keyLanes},
+                {warps, 1},
+                {1, 0},
+                plan.warps};
+  tiles.values = plan.state;
+  tiles.values.perThread[0] = 1;
+  return tiles;
 }

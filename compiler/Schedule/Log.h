@@ -22,6 +22,7 @@
 #ifndef COMPILER_SCHEDULE_LOG_H
 #define COMPILER_SCHEDULE_LOG_H
 
+#include "compiler/Schedule/Recurrent.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
@@ -45,9 +46,10 @@ enum class LogAxis { Head, Key, Value };
 struct LogForm {
   int64_t elementBytes = 0; ///< of a number; 0: in the log's type
   bool isShared = false;    ///< held once for all value heads of a key head
+  bool isServed = true;     ///< kernels can hold it so; what they cannot is not chosen
 };
 
-/// Part of an entry. All of its forms serve, the first best where prices are equal.
+/// Part of an entry. Of its forms the cheapest is chosen, the first best where prices are equal.
 struct LogField {
   LogAxis axis = LogAxis::Head;
   llvm::SmallVector<LogForm, 2> forms;
@@ -109,6 +111,14 @@ struct LogPlan {
   /// How many times less than dense a step moves in the long run; below 1 a log does not pay.
   double gain() const { return traffic.dense() / traffic.amortised(static_cast<double>(window)); }
 };
+
+/// How a block holds the entries of a log beside its tile of the state.
+struct LogTiles {
+  layout::BlockedParams keys; ///< entries x K; rows go to warps first, then lanes share K
+  layout::BlockedParams
+      values; ///< entries x value tile: V as the state has it, rows where it has K
+};
+LogTiles logTiles(const RecurrentPlan &plan, int64_t keyDim, int64_t entries);
 
 /// Longer windows save little, and every step works through the whole log: 16 entries are one step
 /// of a tensor core.

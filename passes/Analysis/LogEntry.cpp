@@ -200,11 +200,8 @@ int EntryBuilder::addVector(LogField::What what, Axis axis, Value vector) {
 }
 
 int EntryBuilder::addKey(const Write &write, LogWrite &result) {
-  // Decays of the same token that come after the write: L_i is the sum at the token's end. Where
-  // all come after it, L of the entry before serves.
+  // Decays of the same token that come after the write: L_i is the sum at the token's end.
   ArrayRef<Decay> later = ArrayRef(analysis.states[write.state].decays).drop_front(write.clock);
-  if (write.clock == 0)
-    later = {};
   for (const Decay &decay : later)
     if (decay.axis == Axis::Scalar)
       result.scale.factors.push_back(
@@ -221,9 +218,8 @@ int EntryBuilder::addKey(const Write &write, LogWrite &result) {
 
 int EntryBuilder::addValue(const Write &write, LogWrite &result) {
   ArrayRef<Decay> decays = analysis.states[write.state].decays;
-  bool isDecayed =
-      write.clock > 0 && llvm::any_of(decays.drop_front(write.clock),
-                                      [](const Decay &d) { return d.axis == Axis::Value; });
+  bool isDecayed = llvm::any_of(decays.drop_front(write.clock),
+                                [](const Decay &d) { return d.axis == Axis::Value; });
   Value value = WriteOp(write.op).getValue();
   bool hasFeedback = write.hasFeedback() || sourcesOf(value).hasState;
   if (!isDecayed && !hasFeedback) {
@@ -267,8 +263,6 @@ int EntryBuilder::addDecay(Axis axis, ArrayRef<Decay> decays) {
     if (groupOfValue(decay.logDecay) == HeadGroup::ValueHead)
       field.forms.front().group = HeadGroup::ValueHead;
   }
-  if (all.isParams()) // their sum is a multiple of the number of tokens
-    return LogWrite::kNone;
   Value alone = decays.size() == 1 ? decays.front().logDecay : Value();
   // Recomputing costs more than the two bytes that the raw gate of a whole head saves.
   if (axis != Axis::Scalar)
@@ -289,8 +283,7 @@ void EntryBuilder::addDecays(const State &state) {
         decays.push_back(decay);
     if (decays.empty() || (axis == Axis::Scalar && main != axis))
       continue;
-    if (int field = addDecay(axis, decays); field != LogWrite::kNone)
-      fields.push_back(field);
+    fields.push_back(addDecay(axis, decays));
   }
 }
 

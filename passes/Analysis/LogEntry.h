@@ -11,13 +11,13 @@
 //
 //   S = e^L Base + sum over entries, and their writes w, of e^{L - L_i} a_w b_w^T
 //
-// where a write that comes before the decays of its token has the L_i of the entry before. An entry
-// is what this sum needs of a token and cannot be had otherwise:
+// where a_w and b_w have been through the decays of their own token that come after the write. An
+// entry is what this sum needs of a token and cannot be had otherwise:
 //
 //   Key     a_w, K numbers
 //   Value   b_w, V numbers
 //   Factor  one number of a head that belongs to a_w b_w^T
-//   Decay   what L_i is found from: nothing where there is no decay or params alone set it
+//   Decay   what L_i is found from: nothing where there is no decay
 //
 // Inputs were rounded when they were stored, so a copy of one is exact in its own type. That makes
 // a_w and b_w worth taking apart:

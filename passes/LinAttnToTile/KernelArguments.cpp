@@ -69,6 +69,13 @@ void KernelArguments::require(unsigned argument, Attribute expression, StringRef
                                  builder.getNamedAttr("message", symbol(message))}));
 }
 
+bool KernelArguments::hasDimension(StringRef name) const {
+  return llvm::any_of(attributes, [&](Attribute argument) {
+    auto shape = cast<DictionaryAttr>(argument).getAs<ArrayAttr>("tile.shape");
+    return shape && llvm::is_contained(shape, builder.getStringAttr(name));
+  });
+}
+
 Type KernelTypes::typeOf(StringRef name, Type fallback) const {
   for (const auto &[given, type] : given)
     if (given == name)
@@ -105,22 +112,15 @@ static void appendHeadShape(KernelArguments &arguments, Type type, const KernelT
     shape.push_back(arguments.number(types.valueDim));
 }
 
-/// Inputs, parameters and outputs.
-static void addTokenArguments(KernelArguments &arguments, linattn::OperatorOp op,
-                              const KernelTypes &types, OperatorArguments &result) {
+static Type typeOf(linattn::OperatorOp op, BlockArgument argument, const KernelTypes &types,
+                   Type fallback) {
+  Type pinned = op.getPinnedType(argument.getArgNumber());
+  return types.typeOf(op.getArgName(argument), pinned ? pinned : fallback);
+}
+
+void dl::addParamArguments(KernelArguments &arguments, linattn::OperatorOp op,
+                           const KernelTypes &types, OperatorArguments &result) {
   Builder builder(op.getContext());
-  auto tokenShape = [&](Type type) {
-    SmallVector<Attribute> shape{arguments.symbol("B"), arguments.symbol("T")};
-    appendHeadShape(arguments, type, types, shape);
-    return shape;
-  };
-  auto typeOf = [&](BlockArgument argument, Type fallback) {
-    Type pinned = op.getPinnedType(argument.getArgNumber());
-    return types.typeOf(op.getArgName(argument), pinned ? pinned : fallback);
-  };
-  for (BlockArgument input : op.getInputs())
-    result.inputs.push_back(arguments.addTensor(
-        op.getArgName(input), "input", typeOf(input, types.io), tokenShape(input.getType()), "r"));
   for (BlockArgument param : op.getParams()) {
     if (!linattn::axisOf(param.getType())) {
       std::optional<double> fallback = op.getDefaultValue(param.getArgNumber(), types.keyDim);
@@ -131,29 +131,40 @@ static void addTokenArguments(KernelArguments &arguments, linattn::OperatorOp op
     }
     SmallVector<Attribute> shape;
     appendHeadShape(arguments, param.getType(), types, shape);
-    result.params.push_back(arguments.addTensor(op.getArgName(param), "param",
-                                                typeOf(param, builder.getF32Type()), shape, "r"));
+    result.params.push_back(arguments.addTensor(
+        op.getArgName(param), "param", typeOf(op, param, types, builder.getF32Type()), shape, "r"));
   }
+}
+
+void dl::addTokenArguments(KernelArguments &arguments, linattn::OperatorOp op,
+                           const KernelTypes &types, OperatorArguments &result) {
+  auto tokenShape = [&](Type type) {
+    SmallVector<Attribute> shape{arguments.symbol("B"), arguments.symbol("T")};
+    appendHeadShape(arguments, type, types, shape);
+    return shape;
+  };
+  for (BlockArgument input : op.getInputs())
+    result.inputs.push_back(arguments.addTensor(op.getArgName(input), "input",
+                                                typeOf(op, input, types, types.io),
+                                                tokenShape(input.getType()), "r"));
+  addParamArguments(arguments, op, types, result);
   for (unsigned i = 0; i < op.getNumOutputs(); ++i)
     result.outputs.push_back(arguments.addTensor(op.getOutputName(i), "output",
                                                  types.typeOf(op.getOutputName(i), types.io),
                                                  tokenShape(op.getOutputType(i)), "w"));
 }
 
-static void addPools(KernelArguments &arguments, linattn::OperatorOp op, const KernelTypes &types,
-                     OperatorArguments &result) {
-  SmallVector<Attribute> pool{
-      {}, arguments.symbol("HV"), arguments.number(types.keyDim), arguments.number(types.valueDim)};
+SmallVector<unsigned> dl::addPools(KernelArguments &arguments, linattn::OperatorOp op,
+                                   const KernelTypes &types, StringRef slots, StringRef role,
+                                   StringRef access) {
+  SmallVector<Attribute> pool{arguments.symbol(slots), arguments.symbol("HV"),
+                              arguments.number(types.keyDim), arguments.number(types.valueDim)};
   if (types.layout == schedule::StateLayout::VK)
     std::swap(pool[2], pool[3]);
-  pool[0] = arguments.symbol("pool_in");
+  SmallVector<unsigned> result;
   for (BlockArgument state : op.getStates())
-    result.stateIn.push_back(
-        arguments.addTensor(op.getArgName(state), "state_in", types.state, pool, "r"));
-  pool[0] = arguments.symbol("pool_out");
-  for (BlockArgument state : op.getStates())
-    result.stateOut.push_back(
-        arguments.addTensor(op.getArgName(state), "state_out", types.state, pool, "w"));
+    result.push_back(arguments.addTensor(op.getArgName(state), role, types.state, pool, access));
+  return result;
 }
 
 /// The arrays that Row reads.
@@ -176,11 +187,27 @@ static void addRowArguments(KernelArguments &arguments, MLIRContext *context,
   result.acceptedTokens = add("num_accepted_tokens", "accepted", types.index, rows);
 }
 
+void dl::addHeadReciprocal(KernelArguments &arguments, MLIRContext *context,
+                           OperatorArguments &result) {
+  Builder builder(context);
+  if (!arguments.hasDimension("HQ"))
+    return;
+  Attribute heads[] = {arguments.symbol("HV"), arguments.symbol("HQ")};
+  // h / ratio = h * ceil(2^32 / ratio) >> 32, exact while h * ratio < 2^32.
+  arguments.require(result.rows, arguments.symbol("HV"), "max", 65535, "HV must be at most 65535");
+  Attribute parts[] = {arguments.number(int64_t(1) << 32), arguments.expression("div", heads)};
+  result.headReciprocal = arguments.addScalar("head_reciprocal", builder.getI64Type(),
+                                              arguments.expression("ceildiv", parts), {});
+  arguments.require(*result.headReciprocal, arguments.expression("mod", heads), "equals", 0,
+                    "HV must be a multiple of HQ");
+}
+
 OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op,
                                            const KernelTypes &types) {
   OperatorArguments result;
   addTokenArguments(arguments, op, types, result);
-  addPools(arguments, op, types, result);
+  result.stateIn = addPools(arguments, op, types, "pool_in", "state_in", "r");
+  result.stateOut = addPools(arguments, op, types, "pool_out", "state_out", "w");
   addRowArguments(arguments, op.getContext(), types, result);
   Builder builder(op.getContext());
   Type i32 = builder.getI32Type();
@@ -194,19 +221,6 @@ OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::
   result.destinationPool = size("pool_out");
   result.sourceWidth = size("src_width");
   result.destinationWidth = size("dst_width");
-  bool hasKeyHeads = llvm::any_of(op.getBodyRegion().getArgumentTypes(), [](Type type) {
-    return linattn::groupOf(type) == HeadGroup::KeyHead;
-  });
-  if (hasKeyHeads) {
-    Attribute heads[] = {arguments.symbol("HV"), arguments.symbol("HQ")};
-    // h / ratio = h * ceil(2^32 / ratio) >> 32, exact while h * ratio < 2^32.
-    arguments.require(result.rows, arguments.symbol("HV"), "max", 65535,
-                      "HV must be at most 65535");
-    Attribute parts[] = {arguments.number(int64_t(1) << 32), arguments.expression("div", heads)};
-    result.headReciprocal = arguments.addScalar("head_reciprocal", builder.getI64Type(),
-                                                arguments.expression("ceildiv", parts), {});
-    arguments.require(*result.headReciprocal, arguments.expression("mod", heads), "equals", 0,
-                      "HV must be a multiple of HQ");
-  }
+  addHeadReciprocal(arguments, op.getContext(), result);
   return result;
 }

@@ -62,6 +62,9 @@ public:
   /// [operation, operands...], evaluated by the runtime.
   mlir::Attribute expression(llvm::StringRef operation, llvm::ArrayRef<mlir::Attribute> operands);
 
+  /// Whether a size of some argument is just this symbol.
+  bool hasDimension(llvm::StringRef name) const;
+
   llvm::ArrayRef<mlir::Type> getTypes() const { return types; }
   llvm::ArrayRef<mlir::Attribute> getAttributes() const { return attributes; }
 
@@ -84,6 +87,19 @@ struct OperatorArguments {
   /// ceil(2^32 HQ / HV); absent where nothing belongs to key heads.
   std::optional<unsigned> headReciprocal;
 };
+
+/// Adds inputs and outputs [B, T, heads, dim] and params [heads, dim], or the params alone.
+void addTokenArguments(KernelArguments &arguments, linattn::OperatorOp op, const KernelTypes &types,
+                       OperatorArguments &result);
+void addParamArguments(KernelArguments &arguments, linattn::OperatorOp op, const KernelTypes &types,
+                       OperatorArguments &result);
+/// Adds a pool [`slots`, HV, ...] for each state; returns their positions.
+llvm::SmallVector<unsigned> addPools(KernelArguments &arguments, linattn::OperatorOp op,
+                                     const KernelTypes &types, llvm::StringRef slots,
+                                     llvm::StringRef role, llvm::StringRef access);
+/// Adds the scalar that says which key head a value head belongs to, if an argument has key heads.
+void addHeadReciprocal(KernelArguments &arguments, mlir::MLIRContext *context,
+                       OperatorArguments &result);
 
 /// Adds what every kernel that walks tokens row by row takes: inputs [B, T, heads, dim], params
 /// [heads, dim], outputs, state pools read and written through slots, what Row reads, and scalars.

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/LinAttnToTile/LogKernel.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/LinAttnToTile/PlanKernel.h"
 #include "passes/LinAttnToTile/ScheduleOptions.h"
@@ -63,7 +64,10 @@ struct ScheduleLog : dl::impl::ScheduleLogBase<ScheduleLog> {
     FailureOr<dl::schedule::RecurrentPlan> plan = planKernel(op, *types, options);
     if (failed(plan))
       return failure();
-    return op.emitError() << "kernel=" << kernel << ": not implemented";
+    LogKernelKind kind = kernel == "append"  ? LogKernelKind::Append
+                         : kernel == "merge" ? LogKernelKind::Merge
+                                             : LogKernelKind::Materialize;
+    return emitLogKernel(kind, op, *types, *plan, *log);
   }
 
   void runOnOperation() override {

@@ -250,7 +250,8 @@ dlk_status ArgumentChecker::checkRows() const {
                 " in %s",
                 kernel.args[kernel.rowStarts].label.c_str(), entries, sourceOf(batch));
   }
-  if (numRows == entries)
+  // Descriptors say where in the one entry their rows lie.
+  if (numRows == entries || (kernel.followsLog() && entries == 1))
     return DLK_OK;
   return fail(DLK_INVALID_ARGUMENT,
               "argument %s: expected N = B = %" PRId64 " as in %s, got N = %" PRId64,

@@ -301,8 +301,6 @@ Matrix NormalForm::logged(unsigned number, const LogWrite &write) {
   Matrix value = local(write.valueVector ? write.valueVector : WriteOp(known.op).getValue());
   // Vectors that are held as they stand at the end of the token.
   for (const Decay &decay : ArrayRef(step.states[known.state].decays).drop_front(known.clock)) {
-    if (known.clock == 0)
-      break;
     if (decay.axis == Axis::Key) {
       EXPECT_FALSE(write.keyVector);
       key = key * exponential(local(decay.logDecay));
@@ -319,7 +317,7 @@ std::vector<Matrix> NormalForm::runLog(const LogEntry &entry) {
   std::vector<Matrix> states;
   OperatorOp op = step.op;
   for (auto [index, state] : llvm::enumerate(step.states)) {
-    // Ends of tokens, from what the fields are sums of; params alone set the other decays.
+    // Ends of tokens, from what the fields are sums of.
     std::vector<Matrix> ends;
     llvm::SmallVector<Value> inFields;
     for (int field : entry.decays[index])
@@ -328,19 +326,12 @@ std::vector<Matrix> NormalForm::runLog(const LogEntry &entry) {
     for (token = 0; token < values.size(); ++token) {
       for (Value decay : inFields)
         sum = sum + local(decay);
-      for (const Decay &decay : state.decays)
-        if (!llvm::is_contained(inFields, decay.logDecay))
-          sum = sum + local(decay.logDecay);
       ends.push_back(sum);
     }
     Matrix result = exponential(sum) * values[0].lookup(op.getStates()[index]);
     for (token = 0; token < values.size(); ++token)
-      for (unsigned number : state.writes) {
-        Matrix end = ends[token];
-        if (step.writes[number].clock == 0)
-          end = token == 0 ? constant(0) : ends[token - 1];
-        result = result + exponential(sum - end) * logged(number, entry.writes[number]);
-      }
+      for (unsigned number : state.writes)
+        result = result + exponential(sum - ends[token]) * logged(number, entry.writes[number]);
     states.push_back(result);
   }
   return states;

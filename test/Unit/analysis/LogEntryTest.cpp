@@ -220,7 +220,7 @@ TEST(LogEntry, WritesBetweenDecays) {
                                   "%S4 = linattn.decay %S3, %h : !channel\n"
                                   "%o = linattn.read %S4, %q : !key -> !value\n"
                                   "linattn.yield %S4, %o : !state, !value\n")),
-            "key: shared input q; value: input v; key: computed; decay key: sum");
+            "key: computed; value: input v; factor: computed; key: computed; decay key: sum");
 }
 
 //===----------------------------------------------------------------------===//
@@ -247,7 +247,9 @@ TEST(LogEntry, GatesOfMoreThanOneInput) {
   EXPECT_EQ(decayFields("%l = linattn.broadcast %c : !per_head -> !channel\n"), "decay key: sum");
 }
 
-TEST(LogEntry, DecayOfParamsAlone) { EXPECT_EQ(decayFields("%l = math.exp %pc : !channel\n"), ""); }
+TEST(LogEntry, DecayOfParamsAlone) {
+  EXPECT_EQ(decayFields("%l = math.exp %pc : !channel\n"), "decay key: sum");
+}
 
 TEST(LogEntry, DecaysAlongBothAxes) {
   EXPECT_EQ(fields(Analysed::text(
