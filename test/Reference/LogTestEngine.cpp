@@ -8,25 +8,18 @@
 #include "test/Reference/LogTestEngine.h"
 
 #include <algorithm>
-#include <cstring>
 #include <gtest/gtest.h>
-#include <limits>
 #include <utility>
 
 namespace dl::deltalog {
 
-static constexpr int64_t slotCount = 14;
 static constexpr int64_t firstSlot = 1;
 static constexpr size_t mostRequests = 5;
 static constexpr size_t mostCached = 3;
-static constexpr double tolerance = 1e-12;
-static constexpr double garbage = std::numeric_limits<double>::quiet_NaN();
 
-TestEngine::TestEngine(const Limits &limits, uint64_t seed)
-    : limits(limits), random(seed), cursors(slotCount) {
-  for (const TestOperator &op : testOperators())
-    layers.emplace_back(limits, slotCount, op.K, op.V);
-  for (int64_t slot = 0; slot < slotCount; ++slot) {
+TestEngine::TestEngine(LogLayers &layers, uint64_t seed)
+    : layers(layers), limits(layers.limits), random(seed) {
+  for (int64_t slot = 0; slot < layers.slots; ++slot) {
     scramble(slot);
     if (slot >= firstSlot)
       freeSlots.insert(slot);
@@ -55,20 +48,8 @@ void TestEngine::release(int64_t slot) {
 
 /// Nobody may rely on what a free slot holds, neither numbers nor integers.
 void TestEngine::scramble(int64_t slot) {
-  for (Pool &pool : layers) {
-    Matrix &base = pool.base[slot];
-    base.values = garbage;
-    for (Entry &entry : pool.ring[slot])
-      entry = {{{Vector(garbage, base.rows), Vector(garbage, base.cols)}},
-               Vector(garbage, base.rows)};
-  }
-  cursors[slot] = {static_cast<int32_t>(pick(-9, 99)), static_cast<int32_t>(pick(-9, 99)),
-                   static_cast<int32_t>(pick(-9, 99)), Merge::Before};
-}
-
-void TestEngine::note(double distance) {
-  EXPECT_LE(distance, tolerance);
-  worst = std::max(worst, distance);
+  layers.scramble(slot, {static_cast<int32_t>(pick(-9, 99)), static_cast<int32_t>(pick(-9, 99)),
+                         static_cast<int32_t>(pick(-9, 99)), Merge::Before});
 }
 
 //===----------------------------------------------------------------------===//
@@ -88,39 +69,34 @@ void TestEngine::betweenSteps() {
   }
   if (!requests.empty() && !freeSlots.empty() && chance(0.05))
     swap(requests[pick(0, static_cast<int64_t>(requests.size()) - 1)]);
+  std::vector<LogLayers::Wanted> wanted;
   for (const Request &request : requests)
     if (chance(0.1))
-      expectMaterialized(request);
+      addWanted(request, wanted);
   for (const Request &prefix : cache)
     if (chance(0.1))
-      expectMaterialized(prefix);
+      addWanted(prefix, wanted);
+  if (!wanted.empty())
+    layers.expectMaterialized(wanted);
 }
 
 /// Out and in again elsewhere, with log, drafts and cursor as they are.
 void TestEngine::swap(Request &request) {
   int64_t slot = takeFreeSlot();
-  for (Pool &pool : layers) {
-    pool.base[slot] = pool.base[request.slot];
-    pool.ring[slot] = pool.ring[request.slot];
-  }
-  cursors[slot] = cursors[request.slot];
+  layers.copySlot(request.slot, slot);
   release(request.slot);
   request.slot = slot;
   ++seen["swapped"];
 }
 
 /// Every state that its slot can give, drafts included.
-void TestEngine::expectMaterialized(const Request &request) {
+void TestEngine::addWanted(const Request &request, std::vector<LogLayers::Wanted> &wanted) {
   if (request.initial != Stored)
     return;
   std::vector<States> states = request.accepted;
   states.insert(states.end(), request.drafts.begin(), request.drafts.end());
   for (size_t count = 0; count < states.size(); ++count)
-    for (size_t layer = 0; layer < layers.size(); ++layer)
-      note(distance(materialize(layers[layer], cursors[request.slot], request.slot,
-                                static_cast<int64_t>(count))
-                        .values,
-                    states[count][layer].values));
+    wanted.push_back({request.slot, static_cast<int64_t>(count), states[count]});
   ++seen["materialized"];
 }
 
@@ -186,13 +162,8 @@ void TestEngine::addNewcomer() {
     return;
   }
   request.slot = takeFreeSlot();
-  request.accepted.resize(1);
-  for (Pool &pool : layers) {
-    Matrix &base = pool.base[request.slot];
-    if (kind < 0.7)
-      base = randomState(random, base.rows, base.cols);
-    request.accepted[0].push_back(kind < 0.7 ? base : Matrix(base.rows, base.cols));
-  }
+  request.accepted.push_back(std::make_shared<LogLayers::States>(
+      kind < 0.7 ? layers.fillBases(request.slot) : layers.zeroStates()));
   request.initial = kind < 0.7 ? BaseOnly : Zero;
   ++seen[kind < 0.7 ? "from a base" : "fresh"];
   addRow(request, request.slot);
@@ -205,7 +176,7 @@ void TestEngine::addRow(Request request, int64_t dst) {
   row.request = std::move(request);
   // What a fresh row names as its source does not matter, if it is a slot.
   if (row.request.initial == Zero)
-    row.src = pick(firstSlot, slotCount - 1);
+    row.src = pick(firstSlot, layers.slots - 1);
   row.tokens = isUniform ? uniformTokens : static_cast<int32_t>(pick(0, limits.maxTokens));
   if (!isUniform && chance(0.4))
     row.tokens = 1;
@@ -257,8 +228,8 @@ void TestEngine::addPadding() {
 // A step
 //===----------------------------------------------------------------------===//
 
-template <typename Index> Rows<Index> TestEngine::arguments() {
-  Rows<Index> result;
+Rows<int64_t> TestEngine::arguments() {
+  Rows<int64_t> result;
   result.count = static_cast<int64_t>(rows.size());
   result.firstSlot = firstSlot;
   result.final = isFinal;
@@ -267,14 +238,14 @@ template <typename Index> Rows<Index> TestEngine::arguments() {
     result.starts.push_back(0);
   bool acceptsAll = true;
   for (const Row &row : rows) {
-    result.src.push_back(static_cast<Index>(row.src));
-    result.dst.push_back(static_cast<Index>(row.dst));
+    result.src.push_back(row.src);
+    result.dst.push_back(row.dst);
     if (!isUniform)
       result.starts.push_back(result.starts.back() + row.tokens);
     result.accepted.push_back(row.told);
     result.initial.push_back(row.request.initial);
     result.flush.push_back(row.flush ? 1 : 0);
-    result.checkpointSlots.push_back(static_cast<Index>(row.checkpointSlot));
+    result.checkpointSlots.push_back(row.checkpointSlot);
     result.checkpointOffsets.push_back(row.checkpointOffset);
     bool looks = !row.isNull && row.request.initial == Stored && !row.request.drafts.empty();
     acceptsAll &= !looks || row.told == static_cast<int32_t>(row.request.drafts.size());
@@ -284,39 +255,6 @@ template <typename Index> Rows<Index> TestEngine::arguments() {
     ++seen["acceptance absent"];
   }
   return result;
-}
-
-template <typename Index> std::vector<Descriptor> TestEngine::planStep() {
-  Rows<Index> given = arguments<Index>();
-  int64_t packed = 0;
-  for (const Row &row : rows)
-    packed += row.tokens;
-  // Tokens behind the last row belong to none.
-  packed += isUniform ? 0 : pick(0, 2);
-  drawn.assign(layers.size(), {});
-  outputs.clear();
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    for (int64_t t = 0; t < packed; ++t)
-      drawn[layer].push_back(testOperators()[layer].draw(random));
-    outputs.emplace_back(packed, Vector(garbage, testOperators()[layer].V));
-  }
-  EXPECT_NO_THROW(check(limits, given, cursors, slotCount, packed));
-  return plan(limits, given, cursors);
-}
-
-void TestEngine::runLayers(std::vector<Descriptor> descriptors) {
-  bool hasTokens = std::any_of(rows.begin(), rows.end(), [](const Row &r) { return r.tokens > 0; });
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    // Blocks of a launch run in any order.
-    shuffle(descriptors);
-    std::vector<AffineToken> tokens;
-    for (const DrawnToken &token : drawn[layer])
-      tokens.push_back(token.token);
-    if (hasTokens || chance(0.5))
-      append(layers[layer], descriptors, tokens, outputs[layer]);
-    else
-      merge(layers[layer], descriptors);
-  }
 }
 
 /// What the plan should have done to the row, and what that leaves to be seen.
@@ -336,6 +274,7 @@ void TestEngine::settleRow(Row &row, const Descriptor &d) {
   EXPECT_EQ(d.checkpointSlot, isTaken ? row.checkpointSlot : -1);
   if (isTaken) {
     cache.push_back({row.checkpointSlot, Stored, {request.accepted[checkpoint]}, {}});
+    layers.expectBases(row.checkpointSlot, *request.accepted[checkpoint]);
     ++seen[checkpoint < length ? "checkpoint in the log" : "checkpoint at its end"];
   } else if (row.checkpointSlot >= 0) {
     emptied.push_back(row.checkpointSlot);
@@ -352,8 +291,10 @@ void TestEngine::settleRow(Row &row, const Descriptor &d) {
                    : full  ? Merge::Before
                            : Merge::None;
   EXPECT_EQ(d.merge, expected);
-  if (d.merge == Merge::Before)
+  if (d.merge == Merge::Before) {
     request.accepted = {request.accepted.back()};
+    layers.expectBases(row.dst, *request.accepted.back());
+  }
   seen[d.merge == Merge::After ? "merged with its token"
        : full && !moves        ? "merged"
                                : "appended"]++;
@@ -362,78 +303,80 @@ void TestEngine::settleRow(Row &row, const Descriptor &d) {
 }
 
 /// The row's tokens through the recurrences, and what the request is after them.
-void TestEngine::expectOutputs(Row &row, const Descriptor &d) {
+void TestEngine::expectRow(int64_t index, const Descriptor &d) {
+  Row &row = rows[index];
+  settleRow(row, d);
   Request &request = row.request;
   request.slot = row.dst;
   request.initial = Stored;
   request.drafts.clear();
   request.isFinal = isFinal;
   request.isInBase = d.merge == Merge::After;
-  States states = request.accepted.back();
-  for (int32_t t = d.token; t < d.token + row.tokens; ++t) {
-    for (size_t layer = 0; layer < layers.size(); ++layer)
-      note(distance(outputs[layer][t], drawn[layer][t].step(states[layer])));
-    request.drafts.push_back(states);
+  LogLayers::States states = *request.accepted.back();
+  for (int32_t t = 0; t < row.tokens; ++t) {
+    layers.expectOutputs(index, t, states);
+    request.drafts.push_back(std::make_shared<LogLayers::States>(states));
   }
   if (request.isInBase) {
-    request.accepted = {states};
-    request.drafts.clear();
-  }
-}
-
-/// Slots that no row writes, and of written ones the entries that no token got.
-void TestEngine::expectUntouched(const std::vector<Pool> &before,
-                                 const std::vector<Cursor> &cursorsBefore) {
-  std::set<int64_t> written;
-  for (const Row &row : rows)
-    if (!row.isNull) {
-      written.insert(row.dst);
-      written.insert(row.checkpointSlot);
-    }
-  for (int64_t slot = 0; slot < slotCount; ++slot) {
-    if (written.count(slot))
-      continue;
-    EXPECT_EQ(std::memcmp(&cursors[slot], &cursorsBefore[slot], sizeof(Cursor)), 0);
-    for (size_t layer = 0; layer < layers.size(); ++layer) {
-      EXPECT_TRUE(isSameBits(layers[layer].base[slot].values, before[layer].base[slot].values));
-      for (int32_t i = 0; i < limits.ring; ++i)
-        EXPECT_TRUE(isSameBits(layers[layer].ring[slot][i].terms[0].b,
-                               before[layer].ring[slot][i].terms[0].b));
-    }
+    request.accepted = std::exchange(request.drafts, {});
+    layers.expectBases(row.dst, states);
   }
 }
 
 void TestEngine::step() {
   betweenSteps();
   chooseRows();
-  bool isWatched = chance(0.1);
-  std::vector<Pool> before = isWatched ? layers : std::vector<Pool>();
-  std::vector<Cursor> cursorsBefore = cursors;
-  std::vector<Descriptor> descriptors = chance(0.5) ? planStep<int32_t>() : planStep<int64_t>();
-  runLayers(descriptors);
-  if (isWatched)
-    expectUntouched(before, cursorsBefore);
+  // Tokens behind the last row belong to none.
+  std::vector<Descriptor> descriptors =
+      layers.planStep(arguments(), isUniform ? 0 : pick(0, 2));
+  ASSERT_EQ(descriptors.size(), rows.size());
+  layers.runLayers(
+      std::any_of(rows.begin(), rows.end(), [](const Row &row) { return row.tokens > 0; }));
 
   std::vector<Request> next;
   for (Request &request : requests)
     if (request.slot >= 0)
       next.push_back(std::move(request));
   for (size_t i = 0; i < rows.size(); ++i) {
-    Row &row = rows[i];
-    if (row.isNull) {
-      EXPECT_TRUE(descriptors[i].isNull());
-      for (int32_t t = 0; t < row.tokens; ++t)
-        for (const std::vector<Vector> &output : outputs)
-          EXPECT_EQ(distance(output[descriptors[i].token + t], Vector(0.0, output[0].size())), 0.0);
+    auto index = static_cast<int64_t>(i);
+    if (!rows[i].isNull) {
+      expectRow(index, descriptors[i]);
+      next.push_back(rows[i].request);
       continue;
     }
-    settleRow(row, descriptors[i]);
-    expectOutputs(row, descriptors[i]);
-    next.push_back(row.request);
+    EXPECT_TRUE(descriptors[i].isNull());
+    for (int32_t t = 0; t < rows[i].tokens; ++t)
+      layers.expectZeroOutputs(index, t);
   }
+  layers.expectUntouched();
   requests = std::move(next);
   for (int64_t slot : emptied)
     release(slot);
+}
+
+void TestEngine::expectEverythingSeen() {
+  for (const char *event : {"ended",
+                            "swapped",
+                            "materialized",
+                            "sat out",
+                            "moved",
+                            "forked",
+                            "parent kept",
+                            "from a prefix",
+                            "from a base",
+                            "fresh",
+                            "null rows",
+                            "acceptance absent",
+                            "rejected",
+                            "checkpoint in the log",
+                            "checkpoint at its end",
+                            "checkpoint not reached",
+                            "merged with its token",
+                            "merged",
+                            "appended",
+                            "no tokens",
+                            "wrapped"})
+    EXPECT_GT(seen[event], 0) << event;
 }
 
 } // namespace dl::deltalog

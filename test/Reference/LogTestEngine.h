@@ -8,40 +8,85 @@
 // Requests with a mind of their own: they draft, reject, sit out steps, move, fork,
 // are swapped out, leave prefixes in a cache, start from them, and end. The engine
 // keeps for each the dense states that the serial recurrences give for its accepted
-// tokens, of several layers with different operators that share one plan, and
-// holds every output and every state of the model against them.
+// tokens, of several layers with different operators that share one plan. What runs
+// the layers, the model or compiled kernels, holds every output and every state
+// against them.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef DL_TEST_REFERENCE_LOGTESTENGINE_H
 #define DL_TEST_REFERENCE_LOGTESTENGINE_H
 
-#include "test/Reference/LogProtocol.h"
+#include "test/Reference/LogPlan.h"
 #include "test/Reference/LogTestOperators.h"
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace dl::deltalog {
 
+/// Layers that share slots, cursors and plans, and draw their own tokens. What the
+/// engine expects of them they check by EXPECTs.
+class LogLayers {
+public:
+  /// One dense state for each value head of each layer.
+  using States = std::vector<recurrence::Matrix>;
+  /// What a slot holds after `count` entries since its base, drafts included.
+  struct Wanted {
+    int64_t slot;
+    int64_t count;
+    std::shared_ptr<const States> states;
+  };
+
+  LogLayers(const Limits &limits, int64_t slots) : limits(limits), slots(slots) {}
+  virtual ~LogLayers() = default;
+
+  virtual States zeroStates() const = 0;
+  /// Puts random states into the slot's bases, as a prefill does, and returns what they hold then.
+  virtual States fillBases(int64_t slot) = 0;
+  /// NaN into bases and rings, and a cursor that nobody may use.
+  virtual void scramble(int64_t slot, const Cursor &cursor) = 0;
+  /// Bases, rings and cursor, bit for bit.
+  virtual void copySlot(int64_t from, int64_t to) = 0;
+
+  /// Draws tokens for the rows and `behind` more that belong to none, and plans. From here to the
+  /// end of the step nothing but what the plan says may be written.
+  virtual std::vector<Descriptor> planStep(const Rows<int64_t> &rows, int64_t behind) = 0;
+  /// Append in each layer, or merge where there are no tokens.
+  virtual void runLayers(bool hasTokens) = 0;
+  /// Moves the states on by the row's token `t` and expects the outputs to be those of the token.
+  virtual void expectOutputs(int64_t row, int32_t t, States &states) = 0;
+  virtual void expectZeroOutputs(int64_t row, int32_t t) = 0;
+  /// The step is over: slots, and entries of rings, that it had no business with are as they were.
+  virtual void expectUntouched() = 0;
+
+  virtual void expectBases(int64_t slot, const States &states) = 0;
+  virtual void expectMaterialized(const std::vector<Wanted> &wanted) = 0;
+
+  const Limits limits;
+  const int64_t slots;
+  /// The largest distance of any output or state from the recurrences.
+  double worst = 0.0;
+};
+
 class TestEngine {
 public:
-  TestEngine(const Limits &limits, uint64_t seed);
+  TestEngine(LogLayers &layers, uint64_t seed);
 
   /// What happens between two steps, then a step, all of it checked by EXPECTs.
   void step();
+  /// A sequence in which something never happened would prove nothing about it.
+  void expectEverythingSeen();
 
   /// How often each kind of event has been seen.
   std::map<std::string, int64_t> seen;
-  /// The largest distance of any output or state from the recurrences.
-  double worst = 0.0;
 
 private:
-  /// One dense state per layer.
-  using States = std::vector<Matrix>;
+  using States = std::shared_ptr<const LogLayers::States>;
 
   struct Request {
     int64_t slot = -1;
@@ -71,12 +116,11 @@ private:
   int64_t takeFreeSlot();
   void release(int64_t slot);
   void scramble(int64_t slot);
-  void note(double distance);
   template <typename T> void shuffle(std::vector<T> &values);
 
   void betweenSteps();
   void swap(Request &request);
-  void expectMaterialized(const Request &request);
+  void addWanted(const Request &request, std::vector<LogLayers::Wanted> &wanted);
 
   void chooseRows();
   void addRequestRow(size_t index);
@@ -86,17 +130,13 @@ private:
   int32_t chooseAcceptance(const Request &request);
   void chooseCheckpoint(Row &row);
 
-  template <typename Index> Rows<Index> arguments();
-  template <typename Index> std::vector<Descriptor> planStep();
-  void runLayers(std::vector<Descriptor> descriptors);
+  Rows<int64_t> arguments();
   void settleRow(Row &row, const Descriptor &d);
-  void expectOutputs(Row &row, const Descriptor &d);
-  void expectUntouched(const std::vector<Pool> &before, const std::vector<Cursor> &cursorsBefore);
+  void expectRow(int64_t index, const Descriptor &d);
 
-  Limits limits;
+  LogLayers &layers;
+  const Limits limits;
   recurrence::Random random;
-  std::vector<Pool> layers;
-  std::vector<Cursor> cursors;
 
   std::set<int64_t> freeSlots;
   std::vector<Request> requests;
@@ -108,8 +148,6 @@ private:
   bool isFinal = false;
   bool isUniform = false;
   int32_t uniformTokens = 0;
-  std::vector<std::vector<DrawnToken>> drawn; ///< [layer][token]
-  std::vector<std::vector<Vector>> outputs;   ///< [layer][token]
 };
 
 } // namespace dl::deltalog
