@@ -327,8 +327,7 @@ void TestEngine::step() {
   betweenSteps();
   chooseRows();
   // Tokens behind the last row belong to none.
-  std::vector<Descriptor> descriptors =
-      layers.planStep(arguments(), isUniform ? 0 : pick(0, 2));
+  std::vector<Descriptor> descriptors = layers.planStep(arguments(), isUniform ? 0 : pick(0, 2));
   ASSERT_EQ(descriptors.size(), rows.size());
   layers.runLayers(
       std::any_of(rows.begin(), rows.end(), [](const Row &row) { return row.tokens > 0; }));
