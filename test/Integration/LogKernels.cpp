@@ -12,7 +12,6 @@
 #include <memory>
 #include <regex>
 #include <set>
-#include <tuple>
 
 namespace dl::test {
 
@@ -149,18 +148,6 @@ static dlk_dtype dtypeOf(const std::string &name) {
   return DLK_F32;
 }
 
-/// "...w16t4", possibly with the type of the log behind it.
-static bool readLimits(const std::string &kernel, Limits &limits) {
-  static const std::regex pattern(R"(\.w(\d+)t(\d+)(\.|$))");
-  std::smatch match;
-  if (!std::regex_search(kernel, match, pattern))
-    return false;
-  limits.window = std::stoi(match[1]);
-  limits.maxTokens = std::stoi(match[2]);
-  limits.ring = limits.smallestRing();
-  return true;
-}
-
 static void addKernels(const dlk_package *package, const std::string &stem,
                        const dlk_kernel_info &info, std::vector<std::string> &problems) {
   LogKernels kernels;
@@ -175,8 +162,7 @@ static void addKernels(const dlk_package *package, const std::string &stem,
   kernels.isNarrowLog = std::string(info.name).find(".logbf16") != std::string::npos;
   kernels.title = stem + " " + std::to_string(kernels.K) + "x" + std::to_string(kernels.V) + " " +
                   kernels.layout;
-  if (!readLimits(info.name, kernels.limits))
-    problems.push_back(stem + ": expected window and tokens in the name " + info.name);
+  kernels.limits = {info.window, info.max_tokens, info.ring};
 
   dlk_query query = {};
   query.key_dim = info.key_dim;

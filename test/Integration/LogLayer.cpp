@@ -14,10 +14,16 @@
 
 namespace dl::test {
 
-/// Puts integers into a [N] array.
+/// Puts integers into a [N] array; all 64 bits of those that have them.
 template <typename Values> static void fill(Array &array, const Values &values) {
-  for (size_t i = 0; i < values.size(); ++i)
-    array.set(static_cast<int64_t>(i), static_cast<double>(values[i]));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto n = static_cast<int64_t>(i);
+    if (const auto wide = static_cast<int64_t>(values[i]); array.dtype == DLK_I64)
+      std::memcpy(&array.buffer->image[array.place(n)], &wide, sizeof(wide));
+    else
+      array.set(n, static_cast<double>(wide));
+  }
+  array.buffer->isChanged = true;
 }
 
 static const KernelArgument *findArgument(const LogKernel &kernel, const std::string &role,

@@ -260,7 +260,7 @@ void ModelKernel::plan(const Views &views, const std::map<std::string, double> &
   rows.checkpointSlots = views.at("checkpoint_slots").values<int64_t>();
   rows.checkpointOffsets = views.at("checkpoint_offsets").values<int64_t>();
   rows.firstSlot = static_cast<int32_t>(values.at("first_slot"));
-  rows.tokens = static_cast<int64_t>(values.at("tokens"));
+  rows.tokens = static_cast<int32_t>(values.at("tokens"));
   rows.final = values.at("final") != 0;
   std::vector<Cursor> cursors = structs<Cursor>(views.at("cursors"));
   const std::vector<Descriptor> descriptors = deltalog::plan(limits, rows, cursors);
