@@ -65,6 +65,7 @@ LogicalResult LaneLowering::lowerInsert(InsertOp op) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult LaneLowering::lowerReduce(ReduceOp op) {
+  unsigned axis = op.getAxis();
   const Layout &layout = layoutOf(cast<RankedTensorType>(op.getValues().front().getType()));
   Value zero = host->zero(host->getF32Type());
   auto term = [&](unsigned i, Value thread, Value reg, Value inside, Value sum) -> Value {
@@ -73,36 +74,53 @@ LogicalResult LaneLowering::lowerReduce(ReduceOp op) {
       value = arith::SelectOp::create(*host, host->loc, inside, value, zero);
     return arith::AddFOp::create(*host, host->loc, sum, value);
   };
-  emitReduction(layout, op.getAxis(), op.getResults(), -0.0f, term); // -0 + x = x for every x
+  SmallVector<Arena::Buffer *> sums = allocateSums(layout, axis, op.getResults().size());
+  sumRegisters(layout, axis, sums, -0.0f, term); // -0 + x = x for every x
+  combine(layout, axis, op.getResults(), sums);
   return success();
 }
 
 LogicalResult LaneLowering::lowerDot(DotOp op) {
   unsigned axis = op.getAxis();
   const Layout &layout = layoutOf(op.getMatrix().getType());
+  SmallVector<Arena::Buffer *> sums = allocateSums(layout, axis, op.getResults().size());
+  addProducts(op.getVectors(), op.getMatrix(), axis, sums, 0.0f);
+  if (TypedValue<RankedTensorType> more = op.getMoreMatrix())
+    addProducts(op.getMoreVectors(), more, axis, sums, std::nullopt);
+  combine(layout, axis, op.getResults(), sums);
+  return success();
+}
+
+void LaneLowering::addProducts(ValueRange vectors, TypedValue<RankedTensorType> matrix,
+                               unsigned axis, ArrayRef<Arena::Buffer *> sums,
+                               std::optional<float> start) {
+  const Layout &layout = layoutOf(matrix.getType());
   Value zero = host->zero(host->getF32Type());
   auto term = [&](unsigned i, Value thread, Value reg, Value inside, Value sum) -> Value {
-    Value vector = op.getVectors()[i];
+    Value vector = vectors[i];
     const Layout &slice = layoutOf(cast<RankedTensorType>(vector.getType()));
     Value factor = loadElement(vector, flat(slice, thread, sliceRegister(layout, 1 - axis, reg)));
-    Value element = loadElement(op.getMatrix(), flat(layout, thread, reg));
+    Value element = loadElement(matrix, flat(layout, thread, reg));
     if (inside) {
       factor = arith::SelectOp::create(*host, host->loc, inside, factor, zero);
       element = arith::SelectOp::create(*host, host->loc, inside, element, zero);
     }
     return math::FmaOp::create(*host, host->loc, factor, element, sum);
   };
-  emitReduction(layout, axis, op.getResults(), 0.0f, term);
-  return success();
+  sumRegisters(layout, axis, sums, start, term);
 }
 
-void LaneLowering::emitReduction(const Layout &layout, unsigned axis, ResultRange results,
-                                 float start, Term term) {
+SmallVector<Arena::Buffer *> LaneLowering::allocateSums(const Layout &layout, unsigned axis,
+                                                        size_t count) {
   SmallVector<Arena::Buffer *> sums;
   int64_t bytes = 4 * layout.numThreads * layout.slice(axis).numRegisters;
-  for (size_t i = 0; i < results.size(); ++i)
+  for (size_t i = 0; i < count; ++i)
     sums.push_back(arena.allocate(bytes));
-  sumRegisters(layout, axis, sums, start, term);
+  return sums;
+}
+
+void LaneLowering::combine(const Layout &layout, unsigned axis, ResultRange results,
+                           MutableArrayRef<Arena::Buffer *> sums) {
   combineLanes(layout, axis, sums);
   combineWarps(layout, axis, sums);
   for (auto [result, sum] : llvm::zip(results, sums)) {
@@ -117,9 +135,9 @@ void LaneLowering::emitReduction(const Layout &layout, unsigned axis, ResultRang
 }
 
 /// Registers of the parent are written (s, k): s counts those of the slice, k those along the axis
-/// in ascending order of the coordinate.
+/// in ascending order of the coordinate. Without a start, sums go on from what they are.
 void LaneLowering::sumRegisters(const Layout &layout, unsigned axis, ArrayRef<Arena::Buffer *> sums,
-                                float start, Term term) {
+                                std::optional<float> start, Term term) {
   SmallVector<HostBuilder::Term> others, alongAxis, coordinates;
   int64_t numSlice = 1, numAlong = 1;
   for (const Digit &d : layout.digitsOf(Source::Register))
@@ -134,7 +152,7 @@ void LaneLowering::sumRegisters(const Layout &layout, unsigned axis, ArrayRef<Ar
     coordinates.push_back({numAlong, d.mod, d.stride});
     numAlong *= d.mod;
   }
-  SmallVector<Value> init(sums.size(), host->constant(host->getF32FloatAttr(start)));
+  Type f32 = host->getF32Type();
   host->loop(layout.numThreads, [&](Value thread) {
     Value base = layout.isPadded(axis) ? digitSum(layout, Source::Thread, axis, thread) : Value();
     host->loop(numSlice, [&](Value s) {
@@ -150,8 +168,13 @@ void LaneLowering::sumRegisters(const Layout &layout, unsigned axis, ArrayRef<Ar
           after.push_back(term(i, thread, reg, inside, sum));
         return after;
       };
+      Value place = host->add(host->mul(thread, numSlice), s);
+      SmallVector<Value> init;
+      for (Arena::Buffer *buffer : sums)
+        init.push_back(start ? host->constant(host->getF32FloatAttr(*start))
+                             : host->load(host->element(pointerTo(buffer), f32, place), f32));
       for (auto [buffer, sum] : llvm::zip(sums, host->loop(numAlong, init, body)))
-        storeElement(buffer, sum, host->add(host->mul(thread, numSlice), s));
+        storeElement(buffer, sum, place);
     });
   });
 }

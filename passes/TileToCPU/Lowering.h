@@ -141,10 +141,14 @@ private:
   /// `inside`.
   using Term = llvm::function_ref<mlir::Value(unsigned i, mlir::Value thread, mlir::Value reg,
                                               mlir::Value inside, mlir::Value sum)>;
-  void emitReduction(const Layout &layout, unsigned axis, mlir::ResultRange results, float start,
-                     Term term);
+  void addProducts(mlir::ValueRange vectors, mlir::TypedValue<mlir::RankedTensorType> matrix,
+                   unsigned axis, llvm::ArrayRef<Arena::Buffer *> sums, std::optional<float> start);
+  llvm::SmallVector<Arena::Buffer *> allocateSums(const Layout &layout, unsigned axis,
+                                                  size_t count);
   void sumRegisters(const Layout &layout, unsigned axis, llvm::ArrayRef<Arena::Buffer *> sums,
-                    float start, Term term);
+                    std::optional<float> start, Term term);
+  void combine(const Layout &layout, unsigned axis, mlir::ResultRange results,
+               llvm::MutableArrayRef<Arena::Buffer *> sums);
   void combineLanes(const Layout &layout, unsigned axis,
                     llvm::MutableArrayRef<Arena::Buffer *> sums);
   void combineWarps(const Layout &layout, unsigned axis,

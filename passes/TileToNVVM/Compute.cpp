@@ -254,37 +254,60 @@ LogicalResult KernelLowering::lowerReduce(ReduceOp op) {
   return success();
 }
 
+/// The matrix of a product, and which register of a vector each of its registers meets.
+struct KernelLowering::MatrixFactor {
+  layout::RegisterLayout layout;
+  SmallVector<int64_t> inVector;
+  Value base; ///< the thread's first coordinate along the axis; null: no padding there
+  Registers values;
+};
+
+KernelLowering::MatrixFactor KernelLowering::makeFactor(TypedValue<RankedTensorType> matrix,
+                                                        unsigned axis) {
+  MatrixFactor factor;
+  factor.layout = llvm::cantFail(getLayout(matrix.getType()));
+  factor.inVector = factor.layout.sliceRegisters(1 - axis);
+  if (factor.layout.isPadded(axis))
+    factor.base = threadBase(factor.layout, axis);
+  factor.values = distributed(matrix);
+  return factor;
+}
+
+/// Adds to a thread's sums the products of its own registers.
+void KernelLowering::addProducts(ValueRange vector, const MatrixFactor &matrix, unsigned axis,
+                                 Registers &sums) {
+  Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+  for (auto [sum, group] : llvm::zip(sums, matrix.layout.reductionGroups(axis)))
+    for (int64_t reg : group) {
+      Value factor = vector[matrix.inVector[reg]], element = matrix.values[reg];
+      if (matrix.base) { // padding counts as zero whatever it holds
+        Value position = arith::AddIOp::create(builder, loc, matrix.base,
+                                               i32(matrix.layout.offsetOfRegister(reg)[axis]));
+        Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position,
+                                             i32(matrix.layout.shape[axis]));
+        factor = arith::SelectOp::create(builder, loc, inside, factor, zero);
+        element = arith::SelectOp::create(builder, loc, inside, element, zero);
+      }
+      sum = LLVM::FMAOp::create(builder, loc, factor, element, sum);
+    }
+}
+
 LogicalResult KernelLowering::lowerDot(DotOp op) {
   unsigned axis = op.getAxis();
-  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getMatrix().getType()));
-  SmallVector<int64_t> inVector = layout.sliceRegisters(1 - axis);
   Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
-  Value base = layout.isPadded(axis) ? threadBase(layout, axis) : Value();
-  Registers matrix = distributed(op.getMatrix());
+  MatrixFactor first = makeFactor(op.getMatrix(), axis), second;
+  if (TypedValue<RankedTensorType> more = op.getMoreMatrix())
+    second = makeFactor(more, axis);
   SmallVector<Registers> sums;
-  for (Value operand : op.getVectors()) {
-    Registers vector = distributed(operand);
-    Registers result;
-    for (ArrayRef<int64_t> group : layout.reductionGroups(axis)) {
-      Value sum = zero;
-      for (int64_t reg : group) {
-        Value factor = vector[inVector[reg]], element = matrix[reg];
-        if (base) { // padding counts as zero whatever it holds
-          Value position =
-              arith::AddIOp::create(builder, loc, base, i32(layout.offsetOfRegister(reg)[axis]));
-          Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position,
-                                               i32(layout.shape[axis]));
-          factor = arith::SelectOp::create(builder, loc, inside, factor, zero);
-          element = arith::SelectOp::create(builder, loc, inside, element, zero);
-        }
-        sum = LLVM::FMAOp::create(builder, loc, factor, element, sum);
-      }
-      result.push_back(sum);
-    }
-    combineLanes(layout, axis, result);
+  for (auto [i, vector] : llvm::enumerate(op.getVectors())) {
+    Registers result(first.layout.slice(axis).numRegisters, zero);
+    addProducts(distributed(vector), first, axis, result);
+    if (op.getMoreMatrix())
+      addProducts(distributed(op.getMoreVectors()[i]), second, axis, result);
+    combineLanes(first.layout, axis, result);
     sums.push_back(std::move(result));
   }
-  combineWarps(layout, axis, sums);
+  combineWarps(first.layout, axis, sums);
   bindReduction(op.getResults(), sums);
   return success();
 }

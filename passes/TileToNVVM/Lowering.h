@@ -90,6 +90,10 @@ private:
   void lowerInsert(InsertOp op);
   mlir::LogicalResult lowerReduce(ReduceOp op);
   mlir::LogicalResult lowerDot(DotOp op);
+  struct MatrixFactor;
+  MatrixFactor makeFactor(mlir::TypedValue<mlir::RankedTensorType> matrix, unsigned axis);
+  void addProducts(mlir::ValueRange vector, const MatrixFactor &matrix, unsigned axis,
+                   Registers &sums);
   mlir::LogicalResult lowerConvert(ConvertOp op);
   mlir::LogicalResult lowerRankUpdate(RankUpdateOp op);
   struct Exchange;

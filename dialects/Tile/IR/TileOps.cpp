@@ -244,6 +244,33 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
+/// C2 and C3 of a product with two parts.
+static LogicalResult verifySecondPart(DotOp op) {
+  RankedTensorType first = op.getMatrix().getType();
+  auto second = cast<RankedTensorType>(op.getMoreMatrix().getType());
+  int64_t axis = op.getAxis();
+  if (second.getRank() != 2 || op.getMoreVectors().size() != op.getVectors().size())
+    return op.emitOpError("C2: expected a matrix and ")
+           << op.getVectors().size() << " vectors in the second part, got " << second << " and "
+           << op.getMoreVectors().size();
+  Type vector = sliceType(second, 1 - axis);
+  for (Value operand : op.getMoreVectors())
+    if (operand.getType() != vector)
+      return op.emitOpError("C2: expected vectors of ")
+             << vector << " in the second part, got " << operand.getType();
+  dl::layout::RegisterLayout m = llvm::cantFail(getLayout(first));
+  dl::layout::RegisterLayout n = llvm::cantFail(getLayout(second));
+  if (m.slice(axis) != n.slice(axis))
+    return op.emitOpError("C3: expected two matrices that distribute axis ")
+           << 1 - axis << " alike, got " << first << " and " << second;
+  if (m.reductionLaneMasks(axis) != n.reductionLaneMasks(axis) ||
+      m.reductionWarpDigits(axis) != n.reductionWarpDigits(axis))
+    return op.emitOpError("C3: expected two matrices spread over the same lanes and warps along "
+                          "axis ")
+           << axis << ", got " << first << " and " << second;
+  return success();
+}
+
 LogicalResult DotOp::verify() {
   RankedTensorType matrix = getMatrix().getType();
   int64_t axis = getAxis();
@@ -259,7 +286,7 @@ LogicalResult DotOp::verify() {
   for (Value value : getResults())
     if (value.getType() != result)
       return emitOpError("C1: expected results of ") << result << ", got " << value.getType();
-  return success();
+  return getMoreMatrix() ? verifySecondPart(*this) : success();
 }
 
 LogicalResult RankUpdateOp::verify() {

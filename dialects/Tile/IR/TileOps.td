@@ -272,25 +272,42 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_DotOp : Tile_Op<"dot", [Pure]> {
+def Tile_DotOp : Tile_Op<"dot", [Pure, AttrSizedOperandSegments]> {
   let summary = "products of vectors with a matrix, summed along an axis in one fixed tree";
   let description = [{
     Result number i is the sum over `axis` of vector number i times the matrix: products are added by fused multiply-adds
     in register order, then as in `tile.reduce`.
     This is a state read: the matrix is the state tile, each vector a (decayed) query or key.
 
-    Constraint C1: vectors are laid out as the slice of the matrix along the other axis, results as its slice along `axis`.
+    A second part, after `and`, has as many vectors and a matrix of its own, which may have another size along `axis`. Its
+    products come after those of the first part in the same sums, so that only these are combined across lanes and warps:
+    the entries of a log take part in a state read at the price of their products.
+
+    Constraints:
+    - C1: vectors are laid out as the slice of the matrix along the other axis, results as its slice along `axis`.
+    - C2: a second part has as many vectors as the first, laid out as the slice of its own matrix.
+    - C3: both matrices distribute the axis that remains alike, their slices along `axis` being equal digit by digit, and
+      combine the same lanes and the same warps along `axis`.
 
     Example:
     ```mlir
     %p, %r = tile.dot %k, %q with %s axis 0 : tensor<128xf32, #tile.slice<1, #rows>>, tensor<128xf32, #tile.slice<1, #rows>>
         with tensor<128x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>, tensor<64xf32, #tile.slice<0, #rows>>
+    %t = tile.dot %q with %s and %w with %u axis 0 : tensor<128xf32, #tile.slice<1, #rows>> with tensor<128x64xf32, #rows>
+        and tensor<16xf32, #tile.slice<1, #rows>> with tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>
     ```
   }];
-  let arguments = (ins Variadic<Tile_DistributedF32>:$vectors, Tile_DistributedF32:$matrix, I64Attr:$axis);
+  let arguments = (ins Variadic<Tile_DistributedF32>:$vectors, Tile_DistributedF32:$matrix,
+                       Variadic<Tile_DistributedF32>:$more_vectors, Optional<Tile_DistributedF32>:$more_matrix, I64Attr:$axis);
   let results = (outs Variadic<Tile_DistributedF32>:$results);
-  let assemblyFormat = "$vectors `with` $matrix `axis` $axis attr-dict `:` type($vectors) `with` type($matrix) `->` type($results)";
+  let assemblyFormat = [{
+    $vectors `with` $matrix (`and` $more_vectors^ `with` $more_matrix)? `axis` $axis attr-dict `:` type($vectors) `with`
+    type($matrix) (`and` type($more_vectors)^ `with` type($more_matrix))? `->` type($results)
+  }];
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$results, "::mlir::ValueRange":$vectors, "::mlir::Value":$matrix, "int64_t":$axis), [{
+    build($_builder, $_state, results, vectors, matrix, ::mlir::ValueRange(), ::mlir::Value(), axis);
+  }]>];
 }
 
 def Tile_RankUpdateOp : Tile_Op<"rank_update", [Pure, AllTypesMatch<["c", "result"]>]> {

@@ -92,6 +92,36 @@ tile.kernel @dot(%x: memref<4x32xf32, strided<[32, 1]>>, %y: memref<32xf32, stri
 
 // -----
 
+// A second part goes on with the sums of the first.
+
+#m = #tile.blocked<per_thread = [4, 1], lanes = [1, 32], warps = [1, 1], order = [1, 0], num_warps = 1>
+#n = #tile.blocked<per_thread = [2, 1], lanes = [1, 32], warps = [1, 1], order = [1, 0], num_warps = 1>
+
+// CHECK-LABEL: llvm.func @two_parts(
+tile.kernel @two_parts(%x: memref<4x32xf32, strided<[32, 1]>>, %y: memref<32xf32, strided<[1]>>, %f: f32) attributes {threads = 32 : i64} {
+  // CHECK-DAG:  %[[ZERO:.+]] = arith.constant 0.000000e+00 : f32
+  // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : i64
+  // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : i64
+  %c0 = arith.constant 0 : index
+  %a = tile.load %x[%c0, %c0] axes [0, 1] : memref<4x32xf32, strided<[32, 1]>> -> tensor<4x32xf32, #m>
+  %b = tile.load %x[%c0, %c0] axes [0, 1] : memref<4x32xf32, strided<[32, 1]>> -> tensor<2x32xf32, #n>
+  %k = tile.splat %f : f32 -> tensor<4xf32, #tile.slice<1, #m>>
+  %w = tile.splat %f : f32 -> tensor<2xf32, #tile.slice<1, #n>>
+  // CHECK:      %[[SUM:.+]] = scf.for %{{.+}} = %{{.+}} to %[[C4]] {{.*}} iter_args(%{{.+}} = %[[ZERO]]) -> (f32)
+  // CHECK:        math.fma
+  // CHECK:      llvm.store %[[SUM]], %{{.+}} {alignment = 4
+  // CHECK:      %[[START:.+]] = llvm.load
+  // CHECK:      %[[ALL:.+]] = scf.for %{{.+}} = %{{.+}} to %[[C2]] {{.*}} iter_args(%{{.+}} = %[[START]]) -> (f32)
+  // CHECK:        math.fma
+  // CHECK:      llvm.store %[[ALL]],
+  %r = tile.dot %k with %a and %w with %b axis 0 : tensor<4xf32, #tile.slice<1, #m>> with tensor<4x32xf32, #m>
+      and tensor<2xf32, #tile.slice<1, #n>> with tensor<2x32xf32, #n> -> tensor<32xf32, #tile.slice<0, #m>>
+  tile.store %r, %y[%c0] axes [0] : tensor<32xf32, #tile.slice<0, #m>>, memref<32xf32, strided<[1]>>
+  tile.return
+}
+
+// -----
+
 // From neighbours in pairs to a stride of 32: element c is in register c % 2 of thread c / 2.
 
 #a = #tile.blocked<per_thread = [2], lanes = [32], warps = [1], order = [0], num_warps = 1>

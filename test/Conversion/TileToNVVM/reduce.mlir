@@ -97,6 +97,38 @@ tile.kernel @dot(%x: memref<16x64xf32, strided<[64, 1]>>, %v: memref<64xf32, str
   tile.return
 }
 
+// Two parts share the sums, and so the lanes' shuffles and the warps' exchange. Two rows of a matrix, then one of a log.
+
+#two = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
+#log = #tile.blocked<per_thread = [1, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
+
+// CHECK-LABEL: llvm.func @two_parts
+// CHECK-SAME: dl.shared_bytes = 1024
+// CHECK: %[[INSIDE:.*]] = arith.cmpi slt, %{{.*}}, %c5_i32
+// CHECK: %[[S0:.*]] = llvm.intr.fma(%{{.*}}, %{{.*}}, %[[ZERO:cst[_0-9]*]])
+// CHECK: %[[S1:.*]] = llvm.intr.fma(%{{.*}}, %{{.*}}, %[[S0]])
+// CHECK-COUNT-6: llvm.intr.fma
+// CHECK: %[[W:.*]] = arith.select %[[INSIDE]], %{{.*}}, %[[ZERO]] : f32
+// CHECK: %[[N:.*]] = arith.select %[[INSIDE]], %{{.*}}, %[[ZERO]] : f32
+// CHECK: llvm.intr.fma(%[[W]], %[[N]], %[[S1]])
+// CHECK-COUNT-3: llvm.intr.fma
+// CHECK-NOT: llvm.intr.fma
+// CHECK-COUNT-4: nvvm.shfl.sync bfly {{.*}}, %c16_i32, %c31_i32
+// CHECK-NOT: nvvm.shfl.sync
+// CHECK: nvvm.barrier
+// CHECK-NOT: nvvm.barrier
+// CHECK: llvm.return
+tile.kernel @two_parts(%x: memref<16x64xf32, strided<[64, 1]>>, %v: memref<16xf32, strided<[1]>>, %y: memref<64xf32, strided<[1]>>) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %m = tile.load %x[%c0, %c0] axes [0, 1] in_bounds [true, true] : memref<16x64xf32, strided<[64, 1]>> -> tensor<16x64xf32, #two>
+  %n = tile.load %x[%c0, %c0] axes [0, 1] in_bounds [true, true] : memref<16x64xf32, strided<[64, 1]>> -> tensor<5x64xf32, #log>
+  %k = tile.load %v[%c0] axes [0] in_bounds [true] : memref<16xf32, strided<[1]>> -> tensor<16xf32, #tile.slice<1, #two>>
+  %w = tile.load %v[%c0] axes [0] in_bounds [true] : memref<16xf32, strided<[1]>> -> tensor<5xf32, #tile.slice<1, #log>>
+  %s = tile.dot %k with %m and %w with %n axis 0 : tensor<16xf32, #tile.slice<1, #two>> with tensor<16x64xf32, #two> and tensor<5xf32, #tile.slice<1, #log>> with tensor<5x64xf32, #log> -> tensor<64xf32, #tile.slice<0, #two>>
+  tile.store %s, %y[%c0] axes [0] in_bounds [true] : tensor<64xf32, #tile.slice<0, #two>>, memref<64xf32, strided<[1]>>
+  tile.return
+}
+
 // 100 of 128: padding holds anything and takes no part.
 
 // CHECK-LABEL: llvm.func @padded

@@ -53,7 +53,11 @@ KERNEL_VALUES = {
 # Names that mean another type in the example of one op.
 KERNEL_VALUES_OF = {
     "`tile.convert`": {"k": VECTOR},
-    "`tile.dot`": {"k": SLICE},
+    "`tile.dot`": {
+        "k": SLICE,
+        "w": "tensor<16xf32, #tile.slice<1, #rows>>",
+        "u": "tensor<16x64xf32, #rows>",
+    },
     "`tile.expand`": {"k": SLICE},
     "`tile.insert`": {"u": "tensor<64xf32, #tile.slice<0, #rows>>"},
     "`tile.local_load`": {"b": "!tile.shared<64x64xbf16, #tile.swizzled<128>>"},

@@ -552,6 +552,111 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
 
 // -----
 
+// dot C2: as many vectors in the second part
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+#log = #tile.blocked<per_thread = [1, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %m = tile.splat %f : f32 -> tensor<8x64xf32, #rows>
+  %k = tile.splat %f : f32 -> tensor<8xf32, #tile.slice<1, #rows>>
+  %n = tile.splat %f : f32 -> tensor<5x64xf32, #log>
+  %w = tile.splat %f : f32 -> tensor<5xf32, #tile.slice<1, #log>>
+  // expected-error @+1 {{C2: expected a matrix and 1 vectors in the second part, got 'tensor<5x64xf32}}
+  %r = tile.dot %k with %m and %w, %w with %n axis 0 : tensor<8xf32, #tile.slice<1, #rows>> with tensor<8x64xf32, #rows> and tensor<5xf32, #tile.slice<1, #log>>, tensor<5xf32, #tile.slice<1, #log>> with tensor<5x64xf32, #log> -> tensor<64xf32, #tile.slice<0, #rows>>
+  tile.return
+}
+
+// -----
+
+// dot C2: a matrix in the second part
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+#log = #tile.slice<0, #rows>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %m = tile.splat %f : f32 -> tensor<8x64xf32, #rows>
+  %k = tile.splat %f : f32 -> tensor<8xf32, #tile.slice<1, #rows>>
+  %n = tile.splat %f : f32 -> tensor<64xf32, #log>
+  %w = tile.splat %f : f32 -> tensor<64xf32, #log>
+  // expected-error @+1 {{C2: expected a matrix and 1 vectors in the second part, got 'tensor<64xf32}}
+  %r = tile.dot %k with %m and %w with %n axis 0 : tensor<8xf32, #tile.slice<1, #rows>> with tensor<8x64xf32, #rows> and tensor<64xf32, #log> with tensor<64xf32, #log> -> tensor<64xf32, #tile.slice<0, #rows>>
+  tile.return
+}
+
+// -----
+
+// dot C2: vectors are slices of the second matrix
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+#log = #tile.blocked<per_thread = [1, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %m = tile.splat %f : f32 -> tensor<8x64xf32, #rows>
+  %k = tile.splat %f : f32 -> tensor<8xf32, #tile.slice<1, #rows>>
+  %n = tile.splat %f : f32 -> tensor<5x64xf32, #log>
+  %w = tile.splat %f : f32 -> tensor<5xf32, #tile.slice<1, #rows>>
+  // expected-error @+1 {{C2: expected vectors of 'tensor<5xf32}}
+  %r = tile.dot %k with %m and %w with %n axis 0 : tensor<8xf32, #tile.slice<1, #rows>> with tensor<8x64xf32, #rows> and tensor<5xf32, #tile.slice<1, #rows>> with tensor<5x64xf32, #log> -> tensor<64xf32, #tile.slice<0, #rows>>
+  tile.return
+}
+
+// -----
+
+// dot C3: as many columns
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+#log = #tile.blocked<per_thread = [1, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %m = tile.splat %f : f32 -> tensor<8x64xf32, #rows>
+  %k = tile.splat %f : f32 -> tensor<8xf32, #tile.slice<1, #rows>>
+  %n = tile.splat %f : f32 -> tensor<5x32xf32, #log>
+  %w = tile.splat %f : f32 -> tensor<5xf32, #tile.slice<1, #log>>
+  // expected-error @+1 {{C3: expected two matrices that distribute axis 1 alike, got 'tensor<8x64xf32}}
+  %r = tile.dot %k with %m and %w with %n axis 0 : tensor<8xf32, #tile.slice<1, #rows>> with tensor<8x64xf32, #rows> and tensor<5xf32, #tile.slice<1, #log>> with tensor<5x32xf32, #log> -> tensor<64xf32, #tile.slice<0, #rows>>
+  tile.return
+}
+
+// -----
+
+// dot C3: columns in the same registers
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+#log = #tile.blocked<per_thread = [1, 2], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %m = tile.splat %f : f32 -> tensor<8x64xf32, #rows>
+  %k = tile.splat %f : f32 -> tensor<8xf32, #tile.slice<1, #rows>>
+  %n = tile.splat %f : f32 -> tensor<5x64xf32, #log>
+  %w = tile.splat %f : f32 -> tensor<5xf32, #tile.slice<1, #log>>
+  // expected-error @+1 {{C3: expected two matrices that distribute axis 1 alike, got 'tensor<8x64xf32}}
+  %r = tile.dot %k with %m and %w with %n axis 0 : tensor<8xf32, #tile.slice<1, #rows>> with tensor<8x64xf32, #rows> and tensor<5xf32, #tile.slice<1, #log>> with tensor<5x64xf32, #log> -> tensor<64xf32, #tile.slice<0, #rows>>
+  tile.return
+}
+
+// -----
+
+// dot C3: columns in the same lanes
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+#log = #tile.blocked<per_thread = [1, 4], lanes = [4, 8], warps = [2, 1], order = [1, 0], num_warps = 2>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %m = tile.splat %f : f32 -> tensor<8x64xf32, #rows>
+  %k = tile.splat %f : f32 -> tensor<8xf32, #tile.slice<1, #rows>>
+  %n = tile.splat %f : f32 -> tensor<5x64xf32, #log>
+  %w = tile.splat %f : f32 -> tensor<5xf32, #tile.slice<1, #log>>
+  // expected-error @+1 {{C3: expected two matrices that distribute axis 1 alike, got 'tensor<8x64xf32}}
+  %r = tile.dot %k with %m and %w with %n axis 0 : tensor<8xf32, #tile.slice<1, #rows>> with tensor<8x64xf32, #rows> and tensor<5xf32, #tile.slice<1, #log>> with tensor<5x64xf32, #log> -> tensor<64xf32, #tile.slice<0, #rows>>
+  tile.return
+}
+
+// -----
+
+// dot C3: sums over the same warps
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [2, 1], order = [1, 0], num_warps = 2>
+#log = #tile.blocked<per_thread = [1, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 2>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %m = tile.splat %f : f32 -> tensor<8x64xf32, #rows>
+  %k = tile.splat %f : f32 -> tensor<8xf32, #tile.slice<1, #rows>>
+  %n = tile.splat %f : f32 -> tensor<5x64xf32, #log>
+  %w = tile.splat %f : f32 -> tensor<5xf32, #tile.slice<1, #log>>
+  // expected-error @+1 {{C3: expected two matrices spread over the same lanes and warps along axis 0, got 'tensor<8x64xf32}}
+  %r = tile.dot %k with %m and %w with %n axis 0 : tensor<8xf32, #tile.slice<1, #rows>> with tensor<8x64xf32, #rows> and tensor<5xf32, #tile.slice<1, #log>> with tensor<5x64xf32, #log> -> tensor<64xf32, #tile.slice<0, #rows>>
+  tile.return
+}
+
+// -----
+
 // rank_update C1: as many rows
 #rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
 tile.kernel @bad(%f: f32, %n: i32) attributes {threads = 32 : i64} {

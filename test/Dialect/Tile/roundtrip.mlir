@@ -6,6 +6,7 @@
 
 #row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 4>
 #rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
+#thin = #tile.blocked<per_thread = [1, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
 #column = #tile.slice<1, #rows>
 #a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [2, 2]>
 #b = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [2, 2]>
@@ -62,6 +63,10 @@ tile.kernel @compute(%f: f32, %n: i32) attributes {threads = 128 : i64} {
   %s, %t = tile.reduce %m, %e axis 0 : tensor<16x64xf32, #rows>, tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>, tensor<64xf32, #tile.slice<0, #rows>>
   // CHECK: tile.dot %[[K]] with %[[M]] axis 0 : tensor<16xf32, #[[$COLUMN]]> with tensor<16x64xf32, #[[$ROWS]]> -> tensor<64xf32, #{{slice[0-9]*}}>
   %d = tile.dot %k with %m axis 0 : tensor<16xf32, #column> with tensor<16x64xf32, #rows> -> tensor<64xf32, #tile.slice<0, #rows>>
+  // CHECK: tile.dot %[[K]], %[[K]] with %[[M]] and %[[W:.*]], %[[W]] with %[[L:.*]] axis 0 : tensor<16xf32, #[[$COLUMN]]>, tensor<16xf32, #[[$COLUMN]]> with tensor<16x64xf32, #[[$ROWS]]> and tensor<5xf32, #{{.*}}>, tensor<5xf32, #{{.*}}> with tensor<5x64xf32, #{{.*}}> -> tensor<64xf32, #{{slice[0-9]*}}>, tensor<64xf32, #{{slice[0-9]*}}>{{$}}
+  %l = tile.splat %f : f32 -> tensor<5x64xf32, #thin>
+  %w = tile.splat %f : f32 -> tensor<5xf32, #tile.slice<1, #thin>>
+  %d2, %d3 = tile.dot %k, %k with %m and %w, %w with %l axis 0 : tensor<16xf32, #column>, tensor<16xf32, #column> with tensor<16x64xf32, #rows> and tensor<5xf32, #tile.slice<1, #thin>>, tensor<5xf32, #tile.slice<1, #thin>> with tensor<5x64xf32, #thin> -> tensor<64xf32, #tile.slice<0, #rows>>, tensor<64xf32, #tile.slice<0, #rows>>
   // CHECK: %[[I:.*]] = tile.insert %{{.*}} into %[[M]][%[[COUNT]]] axis 0 : tensor<64xf32, #{{slice[0-9]*}}> into tensor<16x64xf32, #[[$ROWS]]>
   %i = tile.insert %s into %m[%n] axis 0 : tensor<64xf32, #tile.slice<0, #rows>> into tensor<16x64xf32, #rows>
   // CHECK: tile.rank_update %[[I]], %[[M]], %{{.*}} count %[[COUNT]] : tensor<16x64xf32, #[[$ROWS]]>, tensor<16x64xf32, #[[$ROWS]]>, tensor<64x64xf32, #[[$ROWS]]>

@@ -159,3 +159,71 @@ TEST(HostRows, RowsAddUpInOrder) {
     }
   }
 }
+
+// 96 rows of a matrix and 5 of a log: exact in small integers; padding of either is not zero.
+TEST(HostRows, ProductsHaveTwoParts) {
+  struct Pair {
+    Spread state, log;
+  };
+  const Pair pairs[] = {
+      {{{{8, 4}, {4, 8}, {4, 1}, {1, 0}, 0}}, {{{1, 4}, {4, 8}, {4, 1}, {1, 0}, 0}}},
+      {{{{4, 1}, {1, 32}, {3, 1}, {1, 0}, 0}}, {{{2, 1}, {1, 32}, {3, 1}, {1, 0}, 0}}},
+      {{{{4, 1}, {8, 4}, {1, 2}, {0, 1}, 4}}, {{{1, 1}, {8, 4}, {1, 2}, {0, 1}, 4}}}};
+  for (const Pair &pair : pairs) {
+    HostKernel kernel(blockedText("#m", pair.state.params) + blockedText("#n", pair.log.params) +
+                      R"(
+      !x = memref<96x40xf32, strided<[40, 1]>>
+      !y = memref<5x40xf32, strided<[40, 1]>>
+      !q = memref<96xf32, strided<[1]>>
+      !w = memref<5xf32, strided<[1]>>
+      !o = memref<40xf32, strided<[1]>>
+      #q = #tile.slice<1, #m>
+      #w = #tile.slice<1, #n>
+      #o = #tile.slice<0, #m>
+      tile.kernel @read(%x: !x, %y: !y, %q: !q, %w: !w, %o: !o, %p: !o) attributes {threads = )" +
+                      pair.state.threads() + R"( : i64} {
+        %c0 = arith.constant 0 : index
+        %m0 = tile.load %x[%c0, %c0] axes [0, 1] : !x -> tensor<96x40xf32, #m>
+        %n0 = tile.load %y[%c0, %c0] axes [0, 1] : !y -> tensor<5x40xf32, #n>
+        %q0 = tile.load %q[%c0] axes [0] : !q -> tensor<96xf32, #q>
+        %w0 = tile.load %w[%c0] axes [0] : !w -> tensor<5xf32, #w>
+        %m1 = arith.constant dense<1.0> : tensor<96x40xf32, #m>
+        %n1 = arith.constant dense<1.0> : tensor<5x40xf32, #n>
+        %q1 = arith.constant dense<1.0> : tensor<96xf32, #q>
+        %w1 = arith.constant dense<1.0> : tensor<5xf32, #w>
+        %m2 = arith.addf %m0, %m1 : tensor<96x40xf32, #m>
+        %n2 = arith.addf %n0, %n1 : tensor<5x40xf32, #n>
+        %q2 = arith.addf %q0, %q1 : tensor<96xf32, #q>
+        %w2 = arith.addf %w0, %w1 : tensor<5xf32, #w>
+        %r:2 = tile.dot %q2, %q1 with %m2 and %w2, %w0 with %n2 axis 0 : tensor<96xf32, #q>, tensor<96xf32, #q> with tensor<96x40xf32, #m>
+            and tensor<5xf32, #w>, tensor<5xf32, #w> with tensor<5x40xf32, #n> -> tensor<40xf32, #o>, tensor<40xf32, #o>
+        tile.store %r#0, %o[%c0] axes [0] : tensor<40xf32, #o>, !o
+        tile.store %r#1, %p[%c0] axes [0] : tensor<40xf32, #o>, !o
+        tile.return
+      })");
+    std::vector<float> x(96 * 40), y(5 * 40), q(96), w(5), o(40), p(40);
+    for (int i = 0; i < 96; ++i)
+      q[i] = i % 7 - 3;
+    for (int i = 0; i < 5; ++i)
+      w[i] = 3 - i;
+    for (int i = 0; i < 96 * 40; ++i)
+      x[i] = i % 11 - 5;
+    for (int i = 0; i < 5 * 40; ++i)
+      y[i] = i % 13 - 6;
+    kernel.run({word(x.data()), word(y.data()), word(q.data()), word(w.data()), word(o.data()),
+                word(p.data())});
+    for (int v = 0; v < 40; ++v) {
+      float first = 0, second = 0;
+      for (int i = 0; i < 96; ++i) {
+        first += (q[i] + 1) * (x[i * 40 + v] + 1);
+        second += x[i * 40 + v] + 1;
+      }
+      for (int i = 0; i < 5; ++i) {
+        first += (w[i] + 1) * (y[i * 40 + v] + 1);
+        second += w[i] * (y[i * 40 + v] + 1);
+      }
+      ASSERT_EQ(o[v], first) << v;
+      ASSERT_EQ(p[v], second) << v;
+    }
+  }
+}
