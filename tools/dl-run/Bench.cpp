@@ -28,7 +28,7 @@ namespace {
 class Workload {
 public:
   Workload(const Session &session, const dl::reference::Operator &op, const KernelEntry &kernel,
-           const Shape &shape);
+           const Shape &shape, const LogCase &log);
   ~Workload() { dlk_plan_release(plan); }
   Workload(const Workload &) = delete;
   Workload &operator=(const Workload &) = delete;
@@ -43,12 +43,14 @@ public:
 private:
   void chooseRotations(const Session &session);
   void makeArgument(const Session &session, size_t index, const Batch &batch);
+  std::vector<char> describeRows(const std::vector<size_t> &slots) const;
   std::vector<char> makeValues(const dlk_arg_info &arg, const std::vector<int64_t> &shape,
                                const Batch &batch) const;
 
   const dl::reference::Operator &op;
   const KernelEntry &kernel;
   const Shape shape;
+  const LogCase log;
   const Options &options;
   dlk_plan *plan = nullptr;
   std::vector<Buffer> buffers;
@@ -60,7 +62,17 @@ private:
 } // namespace
 
 static bool isState(const dlk_arg_info &arg) {
-  return arg.role == DLK_ROLE_STATE_IN || arg.role == DLK_ROLE_STATE_OUT;
+  return arg.role == DLK_ROLE_STATE_IN || arg.role == DLK_ROLE_STATE_OUT ||
+         arg.role == DLK_ROLE_STATE;
+}
+
+/// Of as many slots as launches in a row touch.
+static bool isPool(const dlk_arg_info &arg) { return isState(arg) || arg.role == DLK_ROLE_LOG; }
+
+/// Arrays that say which slots a row has.
+static bool namesSlots(const dlk_arg_info &arg) {
+  return arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT ||
+         arg.role == DLK_ROLE_DESCRIPTORS;
 }
 
 /// Arrays for what a plain decode step does not have are left out.
@@ -77,12 +89,18 @@ static size_t countBytes(const dlk_arg_info &arg, const std::vector<int64_t> &sh
 }
 
 Workload::Workload(const Session &session, const dl::reference::Operator &op,
-                   const KernelEntry &kernel, const Shape &shape)
-    : op(op), kernel(kernel), shape(shape), options(session.options) {
+                   const KernelEntry &kernel, const Shape &shape, const LogCase &log)
+    : op(op), kernel(kernel), shape(shape), log(log), options(session.options) {
   for (size_t i = 0; i < kernel.args.size(); ++i) {
+    const dlk_role role = kernel.args[i].role;
     size_t bytes = countBytes(kernel.args[i], kernel.argShape(i, Sizes(shape, shape.B)));
+    stateBytes += role == DLK_ROLE_STATE_IN || role == DLK_ROLE_STATE ? bytes : 0;
+    if (role == DLK_ROLE_LOG) // entries that are read, and those that are written
+      bytes = bytes / size_t(kernel.info.ring) *
+              size_t(log.length + (log.merge == 2 ? 0 : shape.T));
+    else if (role == DLK_ROLE_STATE && log.merge != 0)
+      bytes *= 2;
     trafficBytes += isOptional(kernel.args[i]) ? 0 : bytes;
-    stateBytes += kernel.args[i].role == DLK_ROLE_STATE_IN ? bytes : 0;
   }
   chooseRotations(session);
   check(dlk_prepare(kernel.handle, session.device, session.options.pdl ? DLK_PLAN_PDL : 0, &plan));
@@ -125,6 +143,28 @@ template <typename Ports> static int findPort(const Ports &ports, const std::str
   throw Error("the reference has no '" + name + "'");
 }
 
+static std::vector<char> encodeAll(dlk_dtype dtype, const std::vector<size_t> &numbers) {
+  const size_t elementBytes = dlk_dtype_bytes(dtype);
+  std::vector<char> bytes(numbers.size() * elementBytes);
+  for (size_t n = 0; n < numbers.size(); ++n)
+    encode(dtype, double(numbers[n]), &bytes[n * elementBytes]);
+  return bytes;
+}
+
+/// A descriptor per slot: src, dst, token, tokens, start, length, write, merge, fresh, no
+/// checkpoint (test/Reference/LogProtocol.md).
+std::vector<char> Workload::describeRows(const std::vector<size_t> &slots) const {
+  std::vector<int32_t> numbers;
+  for (size_t n = 0; n < slots.size(); ++n) {
+    auto slot = int32_t(slots[n]), token = int32_t(n % size_t(shape.B) * size_t(shape.T));
+    for (int32_t number : {slot, slot, token, int32_t(shape.T), 0, int32_t(log.length),
+                           int32_t(log.length), log.merge, 0, -1, -1, 0})
+      numbers.push_back(number);
+  }
+  auto *begin = reinterpret_cast<const char *>(numbers.data());
+  return {begin, begin + numbers.size() * sizeof(int32_t)};
+}
+
 std::vector<char> Workload::makeValues(const dlk_arg_info &arg, const std::vector<int64_t> &shape,
                                        const Batch &batch) const {
   const size_t elementBytes = dlk_dtype_bytes(arg.dtype);
@@ -141,15 +181,15 @@ std::vector<char> Workload::makeValues(const dlk_arg_info &arg, const std::vecto
   } else if (arg.role == DLK_ROLE_PARAM) {
     const auto &values = batch.params[findPort(op.params, arg.name)];
     fill([&](size_t n) { return values[n % values.size()]; });
-  } else if (arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT) {
+  } else if (namesSlots(arg)) {
     // One array per rotation; the same order for the slots that are read and written.
-    bytes.resize(bytes.size() * rotations);
-    std::vector<size_t> slots(count * rotations);
+    std::vector<size_t> slots(size_t(this->shape.B) * rotations);
     std::iota(slots.begin(), slots.end(), size_t(0));
     if (options.shuffle)
       std::shuffle(slots.begin(), slots.end(), std::mt19937_64(options.seed));
-    for (size_t n = 0; n < slots.size(); ++n)
-      encode(arg.dtype, double(slots[n]), &bytes[n * elementBytes]);
+    bytes = arg.role == DLK_ROLE_DESCRIPTORS ? describeRows(slots) : encodeAll(arg.dtype, slots);
+  } else if (arg.role == DLK_ROLE_LOG) {
+    fill([&](size_t) { return 0.05 * random.normal(); });
   } else if (isState(arg)) {
     fill([&](size_t) { return random.normal(); });
   }
@@ -174,16 +214,16 @@ void Workload::makeArgument(const Session &session, size_t index, const Batch &b
   if (!view.data && !isOptional(arg)) {
     // A pool is filled with copies of one slot.
     std::vector<int64_t> part = shapes[index];
-    if (isState(arg))
+    if (isPool(arg))
       part[0] = 1;
     std::vector<char> values = makeValues(arg, part, batch);
-    size_t copies = isState(arg) ? size_t(numSlots) : 1;
+    size_t copies = isPool(arg) ? size_t(numSlots) : 1;
     buffers.back() = Buffer(session, values.size() * copies);
     for (size_t i = 0; i < copies; ++i)
       buffers.back().upload(values.data(), i * values.size(), values.size());
     view.data = buffers.back().data();
   }
-  if (arg.role == DLK_ROLE_SLOTS_IN || arg.role == DLK_ROLE_SLOTS_OUT)
+  if (namesSlots(arg))
     bytesPerRotation[index] = countBytes(arg, shapes[index]);
   views.push_back(view);
 }
@@ -251,7 +291,7 @@ public:
       ceiling = std::make_unique<Ceiling>(session);
   }
 
-  BenchResult run(const KernelEntry &kernel, const Shape &shape);
+  BenchResult run(const KernelEntry &kernel, const Shape &shape, const LogCase &log);
 
 private:
   std::string whyNot(const KernelEntry &kernel, const Shape &shape, BenchResult &result);
@@ -289,13 +329,14 @@ CheckResult Bench::checkOnce(const KernelEntry &kernel, const Shape &shape) {
 }
 
 std::string Bench::whyNot(const KernelEntry &kernel, const Shape &shape, BenchResult &result) {
-  if (std::string reason = kernel.whyNoCase(); !reason.empty())
+  const bool isAppend = kernel.info.kind == std::string("append");
+  if (std::string reason = isAppend ? "" : kernel.whyNoCase(); !reason.empty())
     return reason;
   const dlk_size sizes[] = {{"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}};
   char reason[512];
   if (dlk_supported(kernel.handle, session.device, sizes, 4, reason, sizeof(reason)) != DLK_OK)
     return reason;
-  if (session.options.verify) {
+  if (session.options.verify && !isAppend) {
     result.check = checkOnce(kernel, shape);
     if (!result.check->failure.empty())
       return "not timed, it fails: " + result.check->failure;
@@ -303,25 +344,41 @@ std::string Bench::whyNot(const KernelEntry &kernel, const Shape &shape, BenchRe
   return "";
 }
 
-BenchResult Bench::run(const KernelEntry &kernel, const Shape &shape) {
+BenchResult Bench::run(const KernelEntry &kernel, const Shape &shape, const LogCase &log) {
   BenchResult facts;
   facts.kernel = kernel.info.name;
   facts.target = kernel.target();
   facts.shape = shape;
+  facts.log = log;
   facts.skipped = whyNot(kernel, shape, facts);
   if (!facts.skipped.empty())
     return facts;
-  Workload work(session, op, kernel, shape);
+  Workload work(session, op, kernel, shape, log);
   BenchResult result = session.isCuda() ? benchCuda(session, work, *ceiling, repetitions)
                                         : benchCpu(work, repetitions);
   result.kernel = facts.kernel;
   result.target = facts.target;
   result.shape = shape;
+  result.log = log;
   result.check = facts.check;
   result.rotations = work.rotations;
   result.trafficBytes = work.trafficBytes;
   result.stateBytes = work.stateBytes;
   return result;
+}
+
+std::string LogCase::str() const {
+  return length < 0 ? "" : std::to_string(length) + (merge != 0 ? ", merged" : "");
+}
+
+/// Logs that are empty, half full, full but for a step's tokens, and merged in the launch.
+static std::vector<LogCase> logCases(const KernelEntry &kernel, const Shape &shape) {
+  if (kernel.info.kind != std::string("append"))
+    return {LogCase()};
+  const int64_t window = kernel.info.window, most = std::max<int64_t>(window - shape.T, 0);
+  std::vector<LogCase> cases = {{0, 0}, {most / 2, 0}, {most, 0}};
+  cases.push_back(shape.T == 1 ? LogCase{most, 2} : LogCase{window, 1});
+  return cases;
 }
 
 int dl::run::runBench(const Options &options) {
@@ -339,9 +396,11 @@ int dl::run::runBench(const Options &options) {
     if (options.best && !isChosen(session, kernel))
       continue;
     for (const Shape &shape : shapes) {
-      showProgress(std::string(kernel.info.name) + " " + shape.str());
-      results.push_back(bench.run(kernel, shape));
-      isGood &= !results.back().check || results.back().check->failure.empty();
+      for (const LogCase &log : logCases(kernel, shape)) {
+        showProgress(std::string(kernel.info.name) + " " + shape.str() + " " + log.str());
+        results.push_back(bench.run(kernel, shape, log));
+        isGood &= !results.back().check || results.back().check->failure.empty();
+      }
     }
   }
   showProgress("");

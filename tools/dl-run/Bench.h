@@ -20,10 +20,18 @@ struct CheckResult {
   std::string failure; // empty: passed
 };
 
+/// What the rows of an append launch find and do: all the same.
+struct LogCase {
+  int64_t length = -1; // entries; -1: not a kernel of the log
+  int32_t merge = 0;   // as in a descriptor: 1 before, 2 with the token
+  std::string str() const;
+};
+
 /// One kernel at one shape.
 struct BenchResult {
   std::string kernel, target;
   Shape shape;
+  LogCase log;
   Samples graph, stream, ceiling; // on the CPU only `stream`
   int rotations = 1, count = 1;
   size_t trafficBytes = 0, stateBytes = 0;

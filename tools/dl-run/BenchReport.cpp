@@ -24,7 +24,7 @@ void dl::run::printBenchTable(const Session &session, const std::vector<BenchRes
     std::printf(" (%s)", environment["device_name"].get<std::string>().c_str());
   std::printf(", median times per launch\n\n");
   Table table;
-  std::vector<std::string> heading = {"kernel", "target", "B", "T", "HQ", "HV"};
+  std::vector<std::string> heading = {"kernel", "target", "B", "T", "HQ", "HV", "entries"};
   if (session.options.verify)
     heading.insert(heading.end(), {"output error", "state error"});
   if (session.isCuda())
@@ -39,7 +39,8 @@ void dl::run::printBenchTable(const Session &session, const std::vector<BenchRes
                                     std::to_string(result.shape.B),
                                     std::to_string(result.shape.T),
                                     std::to_string(result.shape.HQ),
-                                    std::to_string(result.shape.HV)};
+                                    std::to_string(result.shape.HV),
+                                    result.log.str()};
     if (session.options.verify)
       addErrors(result, row);
     if (!result.skipped.empty()) {
@@ -73,6 +74,8 @@ void dl::run::printBenchJson(const Session &session, const std::vector<BenchResu
                             {"T", result.shape.T},
                             {"HQ", result.shape.HQ},
                             {"HV", result.shape.HV},
+                            {"entries", result.log.length},
+                            {"merge", result.log.merge},
                             {"traffic_bytes", result.trafficBytes},
                             {"state_bytes", result.stateBytes}};
     if (result.check) {
