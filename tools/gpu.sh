@@ -91,6 +91,7 @@ pack() {
     cp "$root"/build/examples/decode{,_cpp} "$root"/build/runtime/libdlk.so.0 "$dir/"
   fi
   copy_test tile_mma_test '*mma*.dlk'
+  copy_test tile_rows_test 'tile_rows.dlk'
   copy_test decode_test 'decode/*.dlk'
   echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
 }
@@ -205,7 +206,7 @@ time_decode() {
 }
 
 run_all() {
-  local argument sanitizer
+  local argument sanitizer test
   device=cuda:0 out=$dir/out failed=0
   for argument in "$@"; do
     case $argument in
@@ -216,11 +217,13 @@ run_all() {
   done
   mkdir -p "$out"
   step verify verify_all
-  if [[ -x $dir/tile_mma_test ]]; then
-    step tile_mma_test run_test tile_mma_test "$dir"/tests/tile_mma_test/*.dlk
-  else
-    skip tile_mma_test "not packed"
-  fi
+  for test in tile_mma_test tile_rows_test; do
+    if [[ -x $dir/$test ]]; then
+      step $test run_test $test "$dir/tests/$test"/*.dlk
+    else
+      skip $test "not packed"
+    fi
+  done
   if [[ -x $dir/decode_test ]]; then
     step decode_test run_test decode_test "$dir/tests/decode_test"
   else
