@@ -13,7 +13,7 @@ import pytest
 
 from bench import cli, record
 from bench.cli import peer_names
-from bench.peers import load_peer
+from bench.peers import Missing, load_peer
 
 from .fakes import TOOLS
 
@@ -50,17 +50,17 @@ def test_times_and_renders(tmp_path, capsys, work, more):
 
 def test_runs_as_a_folder(tmp_path):
     command = [sys.executable, str(TOOLS / "bench"), "--work=decode", "--op=kda", "--batch=1"]
-    command += ["--peers=naive,vllm", f"--out={tmp_path}", *SMALL]
+    command += ["--peers=naive,engines", f"--out={tmp_path}", *SMALL]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
     assert done.returncode == 0, done.stderr
-    assert "vllm: missing" in done.stdout and "naive: ready" in done.stderr
+    assert "engines: missing" in done.stdout and "naive: ready" in done.stderr
 
 
 @pytest.mark.parametrize("name", peer_names())
 def test_every_peer_loads_or_says_why_not(name):
     try:
         peer = load_peer(name)
-    except ImportError as error:
+    except (ImportError, Missing) as error:
         assert str(error)
         return
     assert peer.name == name and peer.version()
@@ -69,6 +69,15 @@ def test_every_peer_loads_or_says_why_not(name):
         for case in cli.list_cases(parser.parse_args([f"--work={work}", "--out=x"])):
             reason = peer.why_not(case)
             assert reason is None or reason
+
+
+def test_engines_that_are_there_are_named_and_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "vllm.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    peer = load_peer("engines")
+    assert peer.there == ["vllm"] and peer.version() == "unknown"
+    case = cli.list_cases(cli.make_parser().parse_args(["--work=decode", "--out=x"]))[0]
+    assert peer.why_not(case) == "there, but not wired up"
 
 
 @pytest.mark.skipif(not os.environ.get("LINATTN_LIBRARY"), reason="needs a built runtime")
