@@ -288,18 +288,21 @@ class Runner:
 
     def time(self, call: Call, sets: int) -> dict[str, Any]:
         device, replays = self.options.device, self.options.replays
+        no_graph = ""
         if device.type != "cuda":
             method, samples = "cpu", timing.time_cpu(call.run, sets, replays)
         else:
             try:
                 method, samples = "graph", timing.time_graph(call.run, sets, replays)
-            except Exception as error:  # it syncs or allocates by other means, say
-                self.check_device(f"the device was lost in a capture: {one_line(error)}")
-                self.say(f"no graph: {one_line(error)}")
+            except Exception as error:  # it waits for the device, say
+                no_graph = one_line(timing.first_error(error))
+                self.check_device(f"the device was lost in a capture: {no_graph}")
+                self.say(f"no graph: {no_graph}")
                 method, samples = "stream", timing.time_stream(call.run, sets, replays)
         eager = timing.time_eager(call.run, sets, device)
         return {
             "method": method,
+            **({"no_graph": no_graph} if no_graph else {}),
             "device": samples.to_json(),
             "host_ms": eager.host_ms,
             "wall_ms": eager.wall_ms,

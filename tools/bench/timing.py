@@ -7,11 +7,12 @@ its replays are timed by events. On a CPU calls are timed one by one."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,27 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def first_error(error: BaseException) -> BaseException:
+    """The error that the others followed from: when a capture fails, ending it fails too, and that
+    is what arrives."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
+
+
+@contextlib.contextmanager
+def no_waiting() -> Iterator[None]:
+    """Calls in which torch waits for the device raise in the body. They would break a capture, and
+    a broken capture leaves traces in the process: a current stream that is not the one from before,
+    and an allocator that keeps what is freed."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
 class Graph:
     """A captured graph of `count` launches in turn over `sets` buffer sets.
 
@@ -84,11 +106,18 @@ class Graph:
         with torch.cuda.stream(stream):
             for i in range(min(sets, 3)):  # what only a first call on a stream does
                 run(i % sets)
-        torch.cuda.current_stream().wait_stream(stream)
+            with no_waiting():
+                run(0)
+        current = torch.cuda.current_stream()
+        current.wait_stream(stream)
         torch.cuda.synchronize()
-        with torch.cuda.graph(self.graph):
-            for i in range(count):
-                self.kept.append(run(i % sets))
+        try:
+            with torch.cuda.graph(self.graph):
+                for i in range(count):
+                    self.kept.append(run(i % sets))
+        except Exception:
+            torch.cuda.set_stream(current)  # which a capture that fails does not
+            raise
 
     def replay(self, replays: int) -> Samples:
         """Times single replays one after the other."""
