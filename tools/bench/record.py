@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .cases import Case
+from .reference import judge, peer_limits
 
 SCHEMA = "dl-bench"
 VERSION = 1
@@ -107,8 +108,10 @@ class Record:
         return time.monotonic() - self.begin
 
     def add_case(self, case: Case, limits: dict[str, float]) -> dict[str, Any]:
+        """`limits` are those of ours."""
         entry = {**asdict(case), "lengths": list(case.lengths), "name": case.name, "sets": 0,
-                 "limits": limits, "floor": None, "rows": []}  # fmt: skip
+                 "limits": limits, "peer_limits": peer_limits(limits), "floor": None,
+                 "rows": []}  # fmt: skip
         self.document["cases"].append(entry)
         return entry
 
@@ -210,10 +213,29 @@ def faults_of(document: Any) -> list[str]:
     return faults
 
 
+def limits_of(document: dict[str, Any], case: dict[str, Any], peer: str) -> dict[str, float]:
+    """A peer's limits in a case. Documents from before there were `peer_limits` get today's."""
+    if any(entry["name"] == peer and entry["is_ours"] for entry in document["peers"]):
+        return case["limits"]
+    return case.get("peer_limits") or peer_limits(case["limits"])
+
+
+def judge_again(document: dict[str, Any]) -> None:
+    """Sets what was measured to ok or wrong by its errors, which say more than the word that was
+    written beside them: limits may have been others then."""
+    for case in document["cases"]:
+        for row in case["rows"]:
+            if row["status"] in ("ok", "wrong") and row["errors"] and row["times"]:
+                reason = judge(row["errors"], limits_of(document, case, row["peer"]))
+                if reason or row["status"] == "wrong":
+                    row["status"], row["reason"] = "wrong" if reason else "ok", reason
+
+
 def load(path: Path) -> dict[str, Any]:
-    """Reads a document and checks it."""
+    """Reads a document, checks it, and judges its rows by their errors."""
     document = json.loads(path.read_text())
     faults = faults_of(document)
     if faults:
         raise ValueError(f"{path}: {faults[0]}")
+    judge_again(document)
     return document

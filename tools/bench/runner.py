@@ -185,8 +185,11 @@ class Runner:
                     break
                 self.run_peer(peer, work, want, rows, entry["rows"], is_timed)
         for row in entry["rows"]:
+            left = [gates for gates in self.options.gates if gates not in row.errors]
             if row.status == "ok" and not row.times:
                 row.status, row.reason = "not_run", "the budget was used up"
+            elif row.status == "ok" and left:
+                row.reason = f"{' and '.join(left)} gates not run: the budget was used up"
 
     def run_peer(
         self,
@@ -279,12 +282,15 @@ class Runner:
         errors = reference.errors_of(work.case, read_result(work, outputs), want)
         del outputs
         row.errors[work.gates] = errors
-        too_large = reference.too_large(work.case, errors)
-        if too_large:
-            row.status = "wrong"
-            row.reason = f"{work.gates} gates: {'; '.join(too_large)}"
+        row.reason = reference.judge(row.errors, self.limits_of(row, work.case))
+        row.status = "wrong" if row.reason else "ok"
         if is_timed:
             row.times[work.gates] = self.time(call, len(work.sets))
+
+    def limits_of(self, row: Row, case: Case) -> dict[str, float]:
+        limits = reference.LIMITS[case.work]
+        is_ours = any(peer.is_ours for peer in self.peers if peer.name == row.peer)
+        return limits if is_ours else reference.peer_limits(limits)
 
     def time(self, call: Call, sets: int) -> dict[str, Any]:
         device, replays = self.options.device, self.options.replays

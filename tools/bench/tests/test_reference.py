@@ -13,6 +13,7 @@ from bench.cases import Case, decode_cases, prefill_cases
 from bench.inputs import make_inputs, make_workload
 from bench.peers import naive
 from bench.reference import (
+    LIMITS,
     Result,
     errors_of,
     log_decay,
@@ -139,8 +140,8 @@ def test_what_is_not_finite_or_missing_is_an_infinite_error():
     o[0, 0, 0, 0] = float("nan")
     errors = errors_of(case, Result(o, None), want)
     assert errors == {"output": float("inf"), "state": float("inf")}
-    assert len(too_large(case, errors)) == 2
-    assert too_large(case, {"output": 4.9e-3, "state": 9e-5}) == []
+    assert len(too_large(errors, LIMITS[case.work])) == 2
+    assert too_large({"output": 4.9e-3, "state": 9e-5}, LIMITS[case.work]) == []
 
 
 def test_gates_are_as_strong_as_they_say():

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from bench import record, report
+from bench import record, report, runner, timing
 
-from .fakes import TOOLS, Failing, rows_of, run_fakes, small_cases
+from .fakes import TOOLS, Failing, Wrong, rows_of, run_fakes, small_cases
 
 
 def test_right_peers_are_checked_with_both_gates_and_timed_with_one(monkeypatch, tmp_path):
@@ -42,9 +42,31 @@ def test_wrong_results_are_marked(monkeypatch, tmp_path, name):
     document = run_fakes(monkeypatch, tmp_path, [name, "right"])
     for row in rows_of(document, name):
         assert row["status"] == "wrong"
-        assert "output error" in row["reason"] and "exceeds 5e-03" in row["reason"]
+        assert "output error" in row["reason"] and "exceeds 7.5e-03" in row["reason"]
         assert row["times"]  # timed, but never as a valid number
     assert all(row["status"] == "ok" for row in rows_of(document, "right"))
+
+
+def test_other_libraries_may_be_half_as_far_off_again(monkeypatch, tmp_path):
+    monkeypatch.setitem(runner.reference.LIMITS, "decode", {"output": 0.08, "state": 1e-4})
+    document = run_fakes(monkeypatch, tmp_path, ["wrong", "right"], small_cases(ops=("gdn",)))
+    assert document["cases"][0]["limits"]["output"] == 0.08
+    assert document["cases"][0]["peer_limits"]["output"] == 0.12  # the error is 0.1
+    assert all(row["status"] == "ok" for row in rows_of(document, "wrong"))
+    monkeypatch.setattr(Wrong, "is_ours", True)
+    document = run_fakes(monkeypatch, tmp_path, ["wrong", "right"], small_cases(ops=("gdn",)))
+    assert all(row["status"] == "wrong" for row in rows_of(document, "wrong"))
+    reason = rows_of(document, "wrong")[0]["reason"]
+    assert reason.startswith("weak gates: ") and "; strong gates: " in reason
+
+
+def test_the_first_of_several_errors_is_told():
+    with pytest.raises(RuntimeError) as caught:
+        try:
+            raise ValueError("it waits")
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+    assert str(timing.first_error(caught.value)) == "it waits"
 
 
 def test_a_failure_is_a_row_and_is_not_repeated(monkeypatch, tmp_path):
