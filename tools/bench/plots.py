@@ -11,6 +11,7 @@ from typing import Any
 from .report import label, our_names, time_of
 
 COLOURS = ("#4477aa", "#228833", "#ccbb44", "#aa3377", "#66ccee", "#bbbbbb")
+COLUMNS = 4  # of panels, before there is a second band
 OURS, FLOOR = "#ee6677", "#000000"
 
 Curves = dict[str, list[tuple[float, float]]]  # by label: size and milliseconds
@@ -24,7 +25,7 @@ def panels_of(cases: list[dict[str, Any]], gates: str) -> dict[str, Curves]:
         if is_prefill and case["lengths"]:
             continue  # packed rows of different lengths have no place on the axis
         panel = panels[panel_name(case)]
-        x = case["B"] if not is_prefill else case["T"]
+        x = case["B"] if case["work"] == "decode" else case["T"]
         if case["floor"]:
             panel["floor"].append((x, case["floor"]["ms"]))
         for row in case["rows"]:
@@ -37,8 +38,8 @@ def panels_of(cases: list[dict[str, Any]], gates: str) -> dict[str, Curves]:
 def panel_name(case: dict[str, Any]) -> str:
     state = "[K, V]" if case["layout"] == "kv" else "[V, K]"
     heads = f"{case['HQ']}/{case['HV']}" if case["HQ"] != case["HV"] else f"{case['HQ']}"
-    tokens = f", T = {case['T']}" if case["work"] == "append" else ""
-    return f"{case['form']}, {state}, {heads} heads{tokens}"
+    batch = f", B = {case['B']}" if case["work"] == "append" else ""
+    return f"{case['form']}, {state}, {heads} heads{batch}"
 
 
 def _draw_curves(axes: Any, curves: Curves, ours: set[str], over_floor: bool) -> None:
@@ -80,20 +81,28 @@ def draw(document: dict[str, Any], folder: Path, prefix: str) -> list[str]:
             }
             if not panels:
                 continue
+            columns = min(len(panels), COLUMNS)
+            bands = -(-len(panels) // columns)
             figure, axes = pyplot.subplots(
-                2, len(panels), figsize=(3.6 * len(panels), 6), squeeze=False, sharex="col"
+                2 * bands, columns, figsize=(3.6 * columns, 6 * bands), squeeze=False
             )
-            for column, (title, curves) in enumerate(panels.items()):
-                _draw_panel(axes[0][column], axes[1][column], title, curves, ours)
             work = cases[0]["work"]
-            axes[0][0].set_ylabel("ms per call")
-            axes[1][0].set_ylabel("time over floor")
-            for bottom in axes[1]:
-                bottom.set_xlabel("tokens" if work == "prefill" else "batch")
+            places = [(axes[2 * b][c], axes[2 * b + 1][c]) for b in range(bands)
+                      for c in range(columns)]  # fmt: skip
+            for (top, bottom), (title, curves) in zip(places, panels.items(), strict=False):
+                _draw_panel(top, bottom, title, curves, ours)
+                bottom.set_xlabel("batch" if work == "decode" else "tokens")
+            for top, bottom in places[len(panels) :]:
+                top.set_axis_off()
+                bottom.set_axis_off()
+            for band in range(bands):
+                axes[2 * band][0].set_ylabel("ms per call")
+                axes[2 * band + 1][0].set_ylabel("time over floor")
             strength = f", {gates} gates"
             figure.suptitle(f"{op} {work}, {document['environment']['device']}{strength}")
             figure.tight_layout()
-            name = f"{prefix}-{op}" + (f"-{gates}" if several else "") + ".svg"
+            stem = prefix if op in prefix.split("-") else f"{prefix}-{op}"
+            name = stem + (f"-{gates}" if several else "") + ".svg"
             figure.savefig(folder / name, metadata={"Date": None})
             pyplot.close(figure)
             names.append(name)

@@ -10,6 +10,7 @@ import json
 import pytest
 
 from bench import cli, record, report
+from bench.cases import prefill_cases
 from bench.goals import Goals
 
 from .fakes import TOOLS, run_fakes, small_cases
@@ -129,6 +130,107 @@ def test_the_page_that_is_kept_is_the_one_its_json_gives(tmp_path):
     made = (tmp_path / "RESULTS.md").read_text().splitlines()
     kept = (EXAMPLES / "RESULTS.md").read_text().splitlines()
     assert [line for line in kept if line and line[:2] != "!["] == [line for line in made if line]
+
+
+def test_rows_are_judged_by_their_errors_when_read(document, tmp_path):
+    """A document from before other libraries had limits of their own."""
+    document = copy.deepcopy(document)
+    for case in document["cases"]:
+        del case["peer_limits"]
+        for row in case["rows"]:
+            if row["peer"] in ("ours", "right"):
+                row["errors"]["weak"]["output"] = 6e-3  # the limit of ours is 5e-3
+                row.update(status="wrong", reason="weak gates: output error 6.0e-03 exceeds 5e-03")
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(document))
+    rows = {row["peer"]: row for row in record.load(path)["cases"][0]["rows"]}
+    assert (rows["right"]["status"], rows["right"]["reason"]) == ("ok", "")
+    assert rows["ours"]["status"] == rows["wrong"]["status"] == "wrong"
+    assert rows["ours"]["reason"] == "weak gates: output error 6.0e-03 exceeds 5.0e-03"
+    document["cases"][0]["peer_limits"] = {"output": 5.5e-3, "state": 1e-4}
+    path.write_text(json.dumps(document))
+    rows = {row["peer"]: row for row in record.load(path)["cases"][0]["rows"]}
+    assert rows["right"]["status"] == "wrong"  # what a run says of its limits holds
+
+
+@pytest.fixture(scope="module")
+def prefill(tmp_path_factory):
+    """Prefill without ours, with both gates timed."""
+    with pytest.MonkeyPatch.context() as patch:
+        return run_fakes(
+            patch,
+            tmp_path_factory.mktemp("prefill"),
+            ["right", "wrong", "failing"],
+            prefill_cases(("gdn",), ("vk",), ("1x9", "1x7"), [(1, 2)], (16, 16)),
+            {"work": "prefill"},
+            timed_gates=("weak", "strong"),
+        )
+
+
+def test_prefill_has_a_line_per_case_and_library(prefill):
+    document = copy.deepcopy(prefill)
+    entry = document["cases"][0]
+    entry["floor"]["ms"] = 0.1
+    row = timed(document, 0, "right", 0.55)
+    row["errors"]["weak"]["window"], row["first_call_s"] = 1.21e-2, 12.34
+    del row["times"]["strong"]
+    text = report.render([document], None)
+    lines = [line for line in text.splitlines() if line.startswith("| 1x9 ")]
+    cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    assert cells[:7] == ["1x9", "1/2", "0.1000", "right", "0.5500", "not run", "5.5"]
+    assert cells[9:11] == ["1.2e-02", "12.34"]
+    assert " (1.0e-01) |" in text  # wrong
+    assert " failed |" in text and "- failing: failed (an error)" in text
+    assert "- right: strong gates not run (the budget was used up) in gdn functional vk 1x9" in text
+    assert "| prefill | gdn      | functional | right" in text.split("## prefill")[0]
+
+
+def test_what_a_graph_could_not_hold_says_why(prefill):
+    document = copy.deepcopy(prefill)
+    row = next(row for row in document["cases"][1]["rows"] if row["peer"] == "right")
+    row["times"]["weak"].update(method="stream", no_graph="RuntimeError: it waits")
+    text = report.render([document], None)
+    assert " no graph |" in text
+    assert "called one by one. RuntimeError: it waits. Seen in gdn functional vk 1x7 1/2" in text
+
+
+def test_medians_far_from_the_least_replay_are_named(prefill):
+    document = copy.deepcopy(prefill)
+    for case in document["cases"]:
+        for row in case["rows"]:
+            for times in row["times"].values():
+                times["device"].update(median=1.0, min=0.99)
+    timed(document, 1, "right", 1.1)
+    text = report.render([document], None)
+    assert "of their replays, which is: right, gdn functional vk 1x7 1/2: 0.9900." in text
+
+
+def test_names_of_shapes_are_explained():
+    entries = [{"shape_name": "few", "lengths": [5, 5, 3]}, {"shape_name": "2x7", "lengths": [7]}]
+    assert report.shape_note(entries) == "*few*: packed rows of 2 of 5, 3 tokens.\n"
+
+
+def test_clients_and_runs_stand_in_order(document, prefill, tmp_path):
+    client = {
+        "client": "layers", "ok": False, "seconds": 3.2,
+        "environment": {"chip": "a chip", "versions": {"python": "3.12", "fla": "0.6"}},
+        "cases": [
+            {"name": "one", "ok": True, "ours": {"ratio": 3e-3}, "theirs": {"ratio": 2e-3}},
+            {"name": "two", "ok": False},
+        ],
+    }  # fmt: skip
+    sources = []
+    for name, content in (("a-prefill", prefill), ("b", client), ("c-decode", document)):
+        sources.append(tmp_path / f"{name}.json")
+        sources[-1].write_text(json.dumps(content))
+    report.write_page(sources, tmp_path / "PAGE.md", None, False)
+    text = (tmp_path / "PAGE.md").read_text()
+    assert text.index("\n## decode") < text.index("\n## prefill") < text.index("\n## clients")
+    line = next(line for line in text.splitlines() if line.startswith("| b "))
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [
+        "b", "a chip", "fla 0.6", "1 of 2", "1.50", "3",
+    ]  # fmt: skip
+    assert "- b: two is wrong" in text
 
 
 def test_documents_are_checked(document):
