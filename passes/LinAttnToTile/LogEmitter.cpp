@@ -235,43 +235,65 @@ StepEmitter::Factor LogEmitter::factorOf(const Log &log, unsigned state) {
   return factor;
 }
 
-SmallVector<Value> LogEmitter::read(StepEmitter &emitter, ValueRange base, const Log &log,
-                                    unsigned state, ArrayRef<Value> keys) {
+/// A x of a write for each x, as B takes it.
+SmallVector<Value> LogEmitter::weigh(const Log &log, unsigned write, ArrayRef<Value> keys) {
+  RankedTensorType a = keysType(builder.getF32Type()), b = valuesType(builder.getF32Type());
+  SmallVector<Value> vectors, weights;
+  for (Value key : keys)
+    vectors.push_back(builder.createOrFold<tile::ConvertOp>(loc, tile::sliceType(a, 0), key));
+  SmallVector<Type> rows(keys.size(), tile::sliceType(a, 1));
+  auto dots = tile::DotOp::create(builder, loc, rows, vectors, log.keys[write], 1);
+  for (Value weight : dots.getResults())
+    weights.push_back(builder.createOrFold<tile::ConvertOp>(loc, tile::sliceType(b, 1), weight));
+  return weights;
+}
+
+/// Base and entries are summed up together where nothing per column comes between: so entries cost
+/// their products, and neither shuffles nor barriers.
+SmallVector<Value> LogEmitter::readLog(ValueRange base, const Log &log, unsigned state,
+                                       ArrayRef<Value> keys) {
   Type f32 = builder.getF32Type();
   StepEmitter::Factor factor = factorOf(log, state);
-  SmallVector<Value> queries;
+  SmallVector<unsigned> writes;
+  for (unsigned write = 0; write < entry.writes.size(); ++write)
+    if (step.writes[write].state == state)
+      writes.push_back(write);
+  StepEmitter local(builder, op, layouts); // for this region alone: it keeps conversions
+  SmallVector<Value> queries, weights;
   for (Value key : keys)
-    queries.push_back(emitter.inTile(emitter.multiply(key, factor.key)));
+    queries.push_back(local.inTile(local.scale(local.multiply(key, factor.key), factor.scalar)));
   SmallVector<Type> types(keys.size(), layouts.valueVector(f32));
-  auto dots = tile::DotOp::create(builder, loc, types, queries, base[state], 0);
+  bool isJoint = !factor.value && !writes.empty();
+  if (isJoint)
+    weights = weigh(log, writes.front(), keys);
+  auto dots = tile::DotOp::create(builder, loc, types, queries, base[state], weights,
+                                  isJoint ? log.values[writes.front()] : Value(), 0);
   SmallVector<Value> sums;
   for (Value dot : dots.getResults())
-    sums.push_back(emitter.multiply(emitter.scale(dot, factor.scalar), factor.value));
+    sums.push_back(local.multiply(dot, factor.value));
+  for (unsigned write : ArrayRef(writes).drop_front(isJoint ? 1 : 0)) {
+    SmallVector<Type> columns(keys.size(), tile::sliceType(valuesType(f32), 0));
+    auto parts =
+        tile::DotOp::create(builder, loc, columns, weigh(log, write, keys), log.values[write], 0);
+    for (auto [sum, part] : llvm::zip(sums, parts.getResults()))
+      sum = arith::AddFOp::create(builder, loc, sum,
+                                  builder.createOrFold<tile::ConvertOp>(loc, sum.getType(), part));
+  }
+  return sums;
+}
+
+SmallVector<Value> LogEmitter::read(ValueRange base, const Log &log, unsigned state,
+                                    ArrayRef<Value> keys) {
+  SmallVector<Type> types(keys.size(), layouts.valueVector(builder.getF32Type()));
   // An empty log is a dense state, to the bit and in time.
   Value hasAny = compare(arith::CmpIPredicate::ne, log.length, i32(0));
   auto branch = scf::IfOp::create(builder, loc, types, hasAny, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, loc, sums);
+  scf::YieldOp::create(builder, loc,
+                       StepEmitter(builder, op, layouts).readTile(base[state], {}, keys));
   builder.setInsertionPointToStart(branch.thenBlock());
-  RankedTensorType a = keysType(f32), b = valuesType(f32);
-  for (unsigned write = 0; write < entry.writes.size(); ++write) {
-    if (step.writes[write].state != state)
-      continue;
-    SmallVector<Value> vectors, weights;
-    for (Value key : keys)
-      vectors.push_back(builder.createOrFold<tile::ConvertOp>(loc, tile::sliceType(a, 0), key));
-    SmallVector<Type> rows(keys.size(), tile::sliceType(a, 1)),
-        columns(keys.size(), tile::sliceType(b, 0));
-    for (Value weight :
-         tile::DotOp::create(builder, loc, rows, vectors, log.keys[write], 1).getResults())
-      weights.push_back(builder.createOrFold<tile::ConvertOp>(loc, tile::sliceType(b, 1), weight));
-    auto parts = tile::DotOp::create(builder, loc, columns, weights, log.values[write], 0);
-    for (auto [sum, part] : llvm::zip(sums, parts.getResults()))
-      sum = arith::AddFOp::create(builder, loc, sum,
-                                  builder.createOrFold<tile::ConvertOp>(loc, sum.getType(), part));
-  }
-  scf::YieldOp::create(builder, loc, sums);
+  scf::YieldOp::create(builder, loc, readLog(base, log, state, keys));
   return branch.getResults();
 }
 

@@ -52,8 +52,8 @@ protected:
   Log loadLog(mlir::Value slot, mlir::Value start, mlir::Value count);
 
   /// S^T x for each x of `keys`.
-  llvm::SmallVector<mlir::Value> read(StepEmitter &emitter, mlir::ValueRange base, const Log &log,
-                                      unsigned state, mlir::ArrayRef<mlir::Value> keys);
+  llvm::SmallVector<mlir::Value> read(mlir::ValueRange base, const Log &log, unsigned state,
+                                      mlir::ArrayRef<mlir::Value> keys);
   /// The dense states, rounded as they are stored.
   llvm::SmallVector<mlir::Value> merged(mlir::ValueRange base, const Log &log);
 
@@ -88,6 +88,10 @@ private:
   void loadWrite(Log &log, unsigned write, mlir::Value slot, mlir::Value start, mlir::Value count,
                  StepEmitter &params);
   void decayRows(Log &log, unsigned write, mlir::Value slot, mlir::Value start, mlir::Value count);
+  llvm::SmallVector<mlir::Value> weigh(const Log &log, unsigned write,
+                                       mlir::ArrayRef<mlir::Value> keys);
+  llvm::SmallVector<mlir::Value> readLog(mlir::ValueRange base, const Log &log, unsigned state,
+                                         mlir::ArrayRef<mlir::Value> keys);
   StepEmitter::Factor factorOf(const Log &log, unsigned state);
   mlir::Value product(StepEmitter &emitter, const analysis::Product &product);
   mlir::Value heldKey(StepEmitter &emitter, unsigned write);

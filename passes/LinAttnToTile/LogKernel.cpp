@@ -54,9 +54,10 @@ private:
   Row loadRow(bool hasTokens);
   void placeTokens(Row &row, Value token, Value tokens);
   void emitRow(bool hasTokens);
-  void emitCheckpoint(const Row &row, ValueRange base);
+  void emitCheckpoint(const Row &row);
   void emitMergeBefore(const Row &row, SmallVector<Value> &base, Log &log);
   void emitTokens(const Row &row, ValueRange firstInputs, ValueRange base, const Log &log);
+  void storeMerged(const Row &row, ValueRange base, const Log &log);
   struct Step {
     Log log;
     SmallVector<Value> nextInputs;
@@ -189,13 +190,17 @@ LogKernel::Row LogKernel::loadRow(bool hasTokens) {
   return result;
 }
 
-/// The source as the row found it, earlier.
-void LogKernel::emitCheckpoint(const Row &row, ValueRange base) {
+/// The source as the row found it, earlier. Loaded for itself: tiles of both at once would not fit
+/// into registers.
+void LogKernel::emitCheckpoint(const Row &row) {
   Value isWanted = arith::AndIOp::create(
       builder, loc, isSlot(row.checkpointSlot, slots),
       arith::XOrIOp::create(builder, loc, row.isFresh,
                             arith::ConstantIntOp::create(builder, loc, 1, 1)));
   ifTrue(isWanted, [&] {
+    SmallVector<Value> base = loadStates(states, toIndex(row.source));
+    for (Value &state : base)
+      state = toF32(state);
     Log earlier = loadLog(toIndex(row.source), row.start, row.checkpointCount);
     storeStates(states, merged(base, earlier), toIndex(row.checkpointSlot));
   });
@@ -235,26 +240,28 @@ LogKernel::Step LogKernel::emitToken(const Row &row, Value token, ValueRange inp
                      row.end, /*predicated=*/false);
   };
   auto read = [&](unsigned state, Value, ArrayRef<Value> keys) {
-    return this->read(emitter, base, log, state, keys);
+    return this->read(base, log, state, keys);
   };
   if (failed(emitter.emit(read, store))) {
     result = failure();
     return next;
   }
   SmallVector<Value> held = makeEntry(emitter, inputs, log);
-  if (!isLast)
+  if (isLast)
+    ifTrue(equals(row.merge, MergeKind::After),
+           [&] { storeMerged(row, base, advance(emitter, log, held)); });
+  else
     next.log = advance(emitter, log, held);
-  auto branch = scf::IfOp::create(builder, loc, equals(row.merge, MergeKind::After),
-                                  /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  storeStates(states, merged(base, isLast ? advance(emitter, log, held) : next.log),
-              toIndex(row.destination));
-  builder.setInsertionPointToStart(branch.elseBlock());
-  Value since = arith::SubIOp::create(builder, loc, token, row.first);
-  Value position = wrap(arith::AddIOp::create(builder, loc, row.write, since));
-  storeEntry(held, toIndex(row.destination), toIndex(position));
+  ifTrue(compare(arith::CmpIPredicate::ne, row.merge, i32(MergeKind::After)), [&] {
+    Value since = arith::SubIOp::create(builder, loc, token, row.first);
+    Value position = wrap(arith::AddIOp::create(builder, loc, row.write, since));
+    storeEntry(held, toIndex(row.destination), toIndex(position));
+  });
   return next;
+}
+
+void LogKernel::storeMerged(const Row &row, ValueRange base, const Log &log) {
+  storeStates(states, merged(base, log), toIndex(row.destination));
 }
 
 void LogKernel::emitTokens(const Row &row, ValueRange firstInputs, ValueRange base,
@@ -278,6 +285,10 @@ void LogKernel::emitTokens(const Row &row, ValueRange firstInputs, ValueRange ba
   SmallVector<Value> yielded = next.log.flatten();
   llvm::append_range(yielded, next.nextInputs);
   scf::YieldOp::create(builder, loc, yielded);
+  // Behind the loop the base is needed no more: its registers take the state.
+  builder.setInsertionPointAfter(loop);
+  ifTrue(equals(row.merge, MergeKind::After),
+         [&] { storeMerged(row, base, unflatten(loop.getResults().take_front(size))); });
 }
 
 void LogKernel::emitRow(bool hasTokens) {
@@ -290,10 +301,10 @@ void LogKernel::emitRow(bool hasTokens) {
   auto branch = scf::IfOp::create(builder, loc, numbers.isActive, /*withElseRegion=*/hasTokens);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
+  emitCheckpoint(numbers);
   SmallVector<Value> base =
       loadStatesUnless(numbers.isFresh, states, [&] { return toIndex(numbers.source); });
   Log log = loadLog(toIndex(numbers.source), numbers.start, numbers.length);
-  emitCheckpoint(numbers, base);
   emitMergeBefore(numbers, base, log);
   if (!hasTokens)
     return;

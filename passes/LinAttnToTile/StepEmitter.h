@@ -67,6 +67,9 @@ public:
   /// A vector or number times a number; null stands for one.
   mlir::Value scale(mlir::Value vector, mlir::Value scalar);
   mlir::Value inTile(mlir::Value keyVector); ///< a key vector ready to meet the state
+  /// S^T x for a tile of the state times `matrix` (null: one), for token-local key vectors.
+  llvm::SmallVector<mlir::Value> readTile(mlir::Value state, mlir::Value matrix,
+                                          mlir::ArrayRef<mlir::Value> keys);
   /// A tile of the state times factors, which have been found per axis.
   mlir::Value decayed(mlir::Value state, const Factor &factor);
 
@@ -88,8 +91,6 @@ private:
   void emitReadsOfBase(Reader read, llvm::ArrayRef<linattn::ReadOp> reads);
   mlir::Value weightOf(linattn::ReadOp read, const History &history, size_t write);
   void finishRead(Reader reader, linattn::ReadOp read);
-  llvm::SmallVector<mlir::Value> readTile(mlir::Value state, mlir::Value matrix,
-                                          mlir::ArrayRef<mlir::Value> keys);
   mlir::Value newState(mlir::Value state);
 
   mlir::OpBuilder &builder;
