@@ -280,6 +280,23 @@ SmallVector<Value> BlockEmitter::loadStatesUnless(Value isZero, ArrayRef<unsigne
   return states;
 }
 
+SmallVector<Value> BlockEmitter::loadStatesIf(Value exists, ArrayRef<unsigned> where, Value slot) {
+  SmallVector<Type> tiles(where.size(), layouts.matrix(types.state));
+  auto branch = scf::IfOp::create(builder, loc, tiles, exists, /*withElseRegion=*/true);
+  branch->setAttr(tile::kPredicatedAttrName, builder.getUnitAttr());
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(builder, loc, loadStates(where, slot));
+    builder.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(builder, loc, SmallVector<Value>(tiles.size(), zeroOf(tiles.front())));
+  }
+  SmallVector<Value> states;
+  for (Value state : branch.getResults())
+    states.push_back(toF32(state));
+  return states;
+}
+
 void BlockEmitter::storeStates(ArrayRef<unsigned> where, ValueRange states, Value slot) {
   for (auto [i, state] : llvm::zip(where, states))
     tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(i),

@@ -76,6 +76,10 @@ protected:
   llvm::SmallVector<mlir::Value> loadStatesUnless(mlir::Value isZero,
                                                   mlir::ArrayRef<unsigned> where,
                                                   llvm::function_ref<mlir::Value()> slot);
+  /// The same without a branch, which would keep what stands behind it from being scheduled beside
+  /// these loads.
+  llvm::SmallVector<mlir::Value> loadStatesIf(mlir::Value exists, mlir::ArrayRef<unsigned> where,
+                                              mlir::Value slot);
   void storeStates(mlir::ArrayRef<unsigned> where, mlir::ValueRange states, mlir::Value slot);
 
   linattn::OperatorOp op;

@@ -51,6 +51,7 @@ private:
     Value checkpointSlot, checkpointCount; ///< i32
     Value isActive;
   };
+  SmallVector<Value> loadDescriptor();
   Row loadRow(bool hasTokens);
   void placeTokens(Row &row, Value token, Value tokens);
   void emitRow(bool hasTokens);
@@ -162,11 +163,31 @@ void LogKernel::placeTokens(Row &row, Value token, Value tokens) {
   row.end = arith::AddIOp::create(builder, loc, row.first, count);
 }
 
-LogKernel::Row LogKernel::loadRow(bool hasTokens) {
+/// All columns at once. Plain loads would sink to their uses, behind the branches on the first of
+/// them, and be waited for one after the other.
+SmallVector<Value> LogKernel::loadDescriptor() {
+  constexpr int64_t count = DescriptorField::CheckpointCount + 1;
+  SmallVector<Type> types(count, builder.getI32Type());
   Value number = toIndex(row);
-  SmallVector<Value> raw;
-  for (int64_t i = 0; i <= DescriptorField::CheckpointCount; ++i)
-    raw.push_back(column(descriptors, number, i));
+  SmallVector<Value> places, loaded;
+  for (int64_t i = 0; i < count; ++i)
+    places.push_back(index(i));
+  Value isThere = tile::IsPresentOp::create(builder, loc, argument(descriptors));
+  auto branch = scf::IfOp::create(builder, loc, types, isThere, /*withElseRegion=*/true);
+  branch->setAttr(tile::kPredicatedAttrName, builder.getUnitAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, loc, SmallVector<Value>(count, i32(-1)));
+  builder.setInsertionPointToStart(branch.thenBlock());
+  for (Value place : places)
+    loaded.push_back(
+        memref::LoadOp::create(builder, loc, argument(descriptors), ValueRange{number, place}));
+  scf::YieldOp::create(builder, loc, loaded);
+  return branch.getResults();
+}
+
+LogKernel::Row LogKernel::loadRow(bool hasTokens) {
+  SmallVector<Value> raw = loadDescriptor();
   Row result;
   result.source = raw[DescriptorField::Source];
   result.destination = raw[DescriptorField::Destination];
@@ -247,9 +268,12 @@ LogKernel::Step LogKernel::emitToken(const Row &row, Value token, ValueRange inp
     return next;
   }
   SmallVector<Value> held = makeEntry(emitter, inputs, log);
+  // Loaded again, which few rows do: so no row needs registers for the log beside its outputs.
   if (isLast)
-    ifTrue(equals(row.merge, MergeKind::After),
-           [&] { storeMerged(row, base, advance(emitter, log, held)); });
+    ifTrue(equals(row.merge, MergeKind::After), [&] {
+      Log again = loadLog(toIndex(row.source), row.start, log.length);
+      storeMerged(row, base, advance(emitter, again, held));
+    });
   else
     next.log = advance(emitter, log, held);
   ifTrue(compare(arith::CmpIPredicate::ne, row.merge, i32(MergeKind::After)), [&] {
@@ -302,9 +326,11 @@ void LogKernel::emitRow(bool hasTokens) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   emitCheckpoint(numbers);
-  SmallVector<Value> base =
-      loadStatesUnless(numbers.isFresh, states, [&] { return toIndex(numbers.source); });
-  Log log = loadLog(toIndex(numbers.source), numbers.start, numbers.length);
+  Value source = toIndex(numbers.source);
+  Value isOld = arith::XOrIOp::create(builder, loc, numbers.isFresh,
+                                      arith::ConstantIntOp::create(builder, loc, 1, 1));
+  SmallVector<Value> base = loadStatesIf(isOld, states, source);
+  Log log = loadLog(source, numbers.start, numbers.length);
   emitMergeBefore(numbers, base, log);
   if (!hasTokens)
     return;
