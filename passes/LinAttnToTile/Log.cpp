@@ -36,16 +36,15 @@ struct ScheduleLog : dl::impl::ScheduleLogBase<ScheduleLog> {
   friend struct dl::ScheduleOptions;
 
   FailureOr<LogOptions> parseLog(linattn::OperatorOp op) {
-    if (window < 1 || window > dl::schedule::kMaxWindow)
-      return op.emitError() << "window: expected 1 to " << dl::schedule::kMaxWindow << ", got "
-                            << window;
-    if (maxTokens < 1 || maxTokens > dl::schedule::kMaxStepTokens)
-      return op.emitError() << "max-tokens: expected 1 to " << dl::schedule::kMaxStepTokens
-                            << ", got " << maxTokens;
+    LogOptions log{window, maxTokens, {}};
+    for (auto [option, given, most] : {std::tuple("window", log.window, dl::schedule::kMaxWindow),
+                                       {"max-tokens", log.maxTokens, dl::schedule::kMaxStepTokens}})
+      if (given < 1 || given > most)
+        return op.emitError() << option << ": expected 1 to " << most << ", got " << given;
     if (logType != "f32" && logType != "bf16")
       return op.emitError() << "log-type: expected f32 or bf16, got '" << logType << "'";
-    FailureOr<Type> type = parseFloatType(op, "log-type", logType);
-    return LogOptions{window, maxTokens, *type};
+    log.type = *parseFloatType(op, "log-type", logType);
+    return log;
   }
 
   LogicalResult schedule(linattn::OperatorOp op) {
