@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "RowCheck.h"
+#include "PlanCheck.h"
+#include "RowArray.h"
 #include "Status.h"
 
 #include <algorithm>
@@ -17,31 +19,6 @@
 using namespace dl::runtime;
 
 namespace {
-/// An array with one or more entries per row, readable on the host. One that was not given, or that
-/// the kernel does not have, tests false.
-class RowArray {
-public:
-  dlk_status read(const Kernel &kernel, int32_t index, const ArgumentChecker &args,
-                  const Executable &executable);
-  explicit operator bool() const { return data != nullptr; }
-  int64_t operator()(int64_t row, int64_t entry = 0) const {
-    const char *element = data + (row * strides[0] + entry * strides[1]) * bytes;
-    auto load = [&](auto typed) {
-      std::memcpy(&typed, element, sizeof(typed));
-      return static_cast<int64_t>(typed);
-    };
-    return bytes == 8 ? load(int64_t()) : bytes == 4 ? load(int32_t()) : load(uint8_t());
-  }
-
-  const char *label = "of slots"; // for messages, also where the array is null
-  int64_t width = 1;
-
-private:
-  const char *data = nullptr;
-  int64_t bytes = 0, strides[2] = {};
-  std::vector<char> copy;
-};
-
 /// A state that a row writes.
 struct Destination {
   int64_t slot, row, entry;
@@ -100,23 +77,6 @@ private:
   std::vector<Destination> writes;
 };
 } // namespace
-
-dlk_status RowArray::read(const Kernel &kernel, int32_t index, const ArgumentChecker &args,
-                          const Executable &executable) {
-  if (index < 0)
-    return DLK_OK;
-  label = kernel.args[index].label.c_str();
-  const BoundArgument &arg = args[index];
-  if (arg.isNull)
-    return DLK_OK;
-  const size_t rank = kernel.args[index].dims.size();
-  for (size_t i = 0; i < rank; ++i)
-    strides[i] = arg.strides[i];
-  if (rank > 1)
-    width = arg.shape[1];
-  bytes = dlk_dtype_bytes(kernel.args[index].dtype);
-  return executable.read(arg.begin, arg.end - arg.begin, copy, data);
-}
 
 RowCheck::RowCheck(const Manifest &manifest, const Kernel &kernel, const ArgumentChecker &args,
                    int64_t firstSlot)
@@ -260,6 +220,9 @@ dlk_status dl::runtime::checkRows(const Manifest &manifest, const Kernel &kernel
     return DLK_OK;
   if (dlk_status status = executable.wait(stream))
     return status;
+  if (kernel.plansLog())
+    return checkPlan(manifest, kernel, args, executable, scalarOf(kernel, params, "first_slot"),
+                     scalarOf(kernel, params, "tokens"));
   RowCheck rows(manifest, kernel, args, scalarOf(kernel, params, "first_slot"));
   if (dlk_status status = rows.read(executable))
     return status;
