@@ -143,6 +143,12 @@ int32_t test_decode_i64(const void *params, const uint32_t *block, void *scratch
   return decode((const Params *)params, block, scratch, 1);
 }
 
+/* For tests of what a launch checks before. */
+int32_t test_nothing(const void *params, const uint32_t *block, void *scratch) {
+  (void)params, (void)block, (void)scratch;
+  return 0;
+}
+
 /* Fails in every block. */
 int32_t test_failing(const void *params, const uint32_t *block, void *scratch) {
   (void)params, (void)block, (void)scratch;
