@@ -93,6 +93,7 @@ pack() {
   copy_test tile_mma_test '*mma*.dlk'
   copy_test tile_rows_test 'tile_rows.dlk'
   copy_test decode_test 'decode/*.dlk'
+  copy_test log_plan_test 'log_plan/*.dlk'
   echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
 }
 
@@ -192,6 +193,16 @@ run_sanitizer() {
         "$dir/decode_test" "$dir/tests/decode_test" \
         --gtest_filter='*R013R017:*R018:*R032:*R058:*R060:*R061:*R033:*R038:*R102'
     fi
+    if [[ -x $dir/log_test ]]; then
+      at_once "$tool log_test" env DL_TEST_DEVICE="$device" \
+        "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 \
+        "$dir/log_test" "$dir/tests/log_test" --gtest_filter='*AllKindsAtOnce:*R058:*R061:*R068:*RowsWithoutTokens'
+    fi
+    if [[ -x $dir/log_plan_test ]]; then
+      at_once "$tool log_plan_test" env DL_TEST_DEVICE="$device" \
+        "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 \
+        "$dir/log_plan_test" "$dir/tests/log_plan_test" --gtest_filter='*R065:*R068:*Garbage*'
+    fi
     finish_all || status=1
   done
   return $status
@@ -206,7 +217,7 @@ time_decode() {
 }
 
 run_all() {
-  local argument sanitizer test
+  local argument program sanitizer
   device=cuda:0 out=$dir/out failed=0
   for argument in "$@"; do
     case $argument in
@@ -217,18 +228,20 @@ run_all() {
   done
   mkdir -p "$out"
   step verify verify_all
-  for test in tile_mma_test tile_rows_test; do
-    if [[ -x $dir/$test ]]; then
-      step $test run_test $test "$dir/tests/$test"/*.dlk
+  for program in tile_mma_test tile_rows_test; do
+    if [[ -x $dir/$program ]]; then
+      step "$program" run_test "$program" "$dir/tests/$program"/*.dlk
     else
-      skip $test "not packed"
+      skip "$program" "not packed"
     fi
   done
-  if [[ -x $dir/decode_test ]]; then
-    step decode_test run_test decode_test "$dir/tests/decode_test"
-  else
-    skip decode_test "not packed"
-  fi
+  for program in decode_test log_plan_test log_test; do
+    if [[ -x $dir/$program ]]; then
+      step "$program" run_test "$program" "$dir/tests/$program"
+    else
+      skip "$program" "not packed"
+    fi
+  done
   if [[ -x $dir/decode ]]; then step examples run_examples; else skip examples "not packed"; fi
   sanitizer=$(find_sanitizer)
   if [[ $device == cpu ]]; then

@@ -250,7 +250,7 @@ dlk_status ArgumentChecker::checkRows() const {
                 " in %s",
                 kernel.args[kernel.rowStarts].label.c_str(), entries, sourceOf(batch));
   }
-  // Descriptors say where in the one entry their rows lie.
+  // Descriptors say where a row's tokens are: in an entry of its own, or in one for all rows.
   if (numRows == entries || (kernel.followsLog() && entries == 1))
     return DLK_OK;
   return fail(DLK_INVALID_ARGUMENT,

@@ -298,7 +298,8 @@ typedef struct dlk_scalar {
  * states, which may have to be copied to other slots.
  *
  * Rows: without row_starts row n is entry n of the batch, T tokens long, and N must be B. With it
- * row n has the tokens [row_starts[n], row_starts[n + 1]) of entry 0, and B must be 1.
+ * row n has the tokens [row_starts[n], row_starts[n + 1]) of entry 0, and B must be 1. A kernel
+ * that takes descriptors finds a row's tokens by them: in entry 0 if B is 1, else in entry n.
  *
  * Slots: row n starts from the state in slots_in[n, 0], or in slots_in[n, accepted[n] - 1]; a row
  * flag of 0 makes that a zero state and nothing is read. If slots_out has one entry per row, the
@@ -309,10 +310,13 @@ typedef struct dlk_scalar {
  * pool reads no state, leaves all states untouched and gets zeros as outputs. The inputs of its
  * first token are loaded all the same, and their values count for nothing.
  *
- * The caller's promise, which only DLK_PLAN_CHECKED verifies: row_starts begins with 0, never
- * decreases and ends at most at T; accepted is within the entries of slots_in; slots that are used
- * are in their pools; within a launch no slot is written twice, and no row writes a slot that
- * another row reads. */
+ * Kernels that keep states as a base and a log: test/Reference/LogProtocol.md has their arguments
+ * and the caller's promise, which the checked mode of "plan" verifies for all of them.
+ *
+ * The caller's promise of the others, which only DLK_PLAN_CHECKED verifies: row_starts begins with
+ * 0, never decreases and ends at most at T; accepted is within the entries of slots_in; slots that
+ * are used are in their pools; within a launch no slot is written twice, and no row writes a slot
+ * that another row reads. */
 DLK_API dlk_status dlk_launch(const dlk_plan *plan, const dlk_tensor *args, int32_t num_args,
                               const dlk_scalar *scalars, int32_t num_scalars, void *stream);
 

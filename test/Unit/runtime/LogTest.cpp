@@ -203,6 +203,16 @@ TEST_F(LogLaunchTest, CheckedModeLooksAtShapes) {
   EXPECT_EQ(complaint(), "argument 'log_k' dimension 2: expected 20, got 19");
 }
 
+/// Tokens of a row lie in an entry of its own, or in one for all.
+TEST_F(LogLaunchTest, RowsInOneEntryOrInTheirOwn) {
+  tensors[Input].init({1, 7, 1, 4});
+  tensors[Output].init({1, 7, 2, 8});
+  EXPECT_EQ(complaint(), "");
+  tensors[Input].init({3, 1, 1, 4});
+  tensors[Output].init({3, 1, 2, 8});
+  EXPECT_EQ(complaint(), "argument 'descriptors': expected N = B = 3 as in 'q', got N = 2");
+}
+
 TEST_F(LogLaunchTest, NeedsMemoryOfItsOwn) {
   const std::pair<int, const char *> names[] = {{Output, "'o'"},        {Base, "'S'"},
                                                 {RingK, "'log_k'"},     {RingV, "'log_value'"},
