@@ -145,7 +145,8 @@ private:
 /// One dense state for each value head.
 using States = std::vector<Matrix>;
 
-/// What `materialize` is asked for. Empty arrays are absent.
+/// What `materialize` is asked for. Empty arrays are absent, but for the slots: row n is slot n
+/// then.
 struct Materialization {
   int64_t rows = 0;
   std::vector<int64_t> slots, counts, destinations;
@@ -178,7 +179,7 @@ public:
   /// Outputs [B * T, HV, V]; NaN where none was written. The planner's last plan says what is done.
   Tensor append(const LogPlanner &planner, const Tokens &tokens, const LaunchOptions &options = {});
   void merge(const LogPlanner &planner, const LaunchOptions &options = {});
-  std::vector<States> materialize(const LogPlanner &planner, const Materialization &wanted,
+  std::vector<States> materialize(const LogPlanner &planner, Materialization wanted,
                                   const LaunchOptions &options = {});
   /// The decode kernel from the slots' bases on, one row for each slot; all rows have T tokens. The
   /// states after them come back in `states`.

@@ -54,21 +54,10 @@ static void writeInts(const Array &array, int64_t row, const Struct &value) {
   array.buffer->isChanged = true;
 }
 
-static KernelArgument integers(const char *role, int64_t width) {
-  KernelArgument argument;
-  argument.name = argument.role = role;
-  argument.dtype = DLK_I32;
-  argument.dims = {"N", std::to_string(width)};
-  argument.strides = {width, 1};
-  argument.align = 16;
-  return argument;
-}
-static const KernelArgument cursorsArgument = integers("cursors", cursorInts);
-static const KernelArgument descriptorsArgument = integers("descriptors", rowInts);
-
 LogPlanner::LogPlanner(const LogKernels &kernels, int64_t slots, const Placing &placing)
     : limits(kernels.limits), slots(slots), kernel(*kernels.plan) {
-  cursors = Arena().place({{&cursorsArgument, {slots, cursorInts}}}, placing).front();
+  cursors =
+      Arena().place({{findArgument(kernel, "cursors"), {slots, cursorInts}}}, placing).front();
   for (int64_t slot = 0; slot < slots; ++slot)
     setCursor(slot, Cursor());
 }
@@ -78,9 +67,11 @@ void LogPlanner::setCursor(int64_t slot, const Cursor &cursor) { writeInts(curso
 
 void LogPlanner::setDescriptors(const std::vector<Descriptor> &made) {
   rows = made;
-  descriptors =
-      arena.place({{&descriptorsArgument, {static_cast<int64_t>(made.size()), rowInts}}}, {})
-          .front();
+  descriptors = arena
+                    .place({{findArgument(kernel, "descriptors"),
+                             {static_cast<int64_t>(made.size()), rowInts}}},
+                           {})
+                    .front();
   for (size_t i = 0; i < made.size(); ++i)
     writeInts(descriptors, static_cast<int64_t>(i), made[i]);
 }
@@ -142,7 +133,7 @@ const std::vector<Descriptor> &LogPlanner::plan(const Rows<int64_t> &given,
   add("flush", given.flush);
   add("checkpoint_slots", given.checkpointSlots);
   add("checkpoint_offsets", given.checkpointOffsets);
-  wanted.push_back({&descriptorsArgument, {given.count, rowInts}});
+  wanted.push_back({findArgument(kernel, "descriptors"), {given.count, rowInts}});
 
   std::vector<Array> arrays = arena.place(wanted, options.placing);
   Bindings bindings = {{"cursors", cursors}};
@@ -474,9 +465,12 @@ void LogLayer::merge(const LogPlanner &planner, const LaunchOptions &options) {
   launch(*kernels.merge, bindings, scalars(), runs, options);
 }
 
-std::vector<States> LogLayer::materialize(const LogPlanner &planner, const Materialization &wanted,
+std::vector<States> LogLayer::materialize(const LogPlanner &planner, Materialization wanted,
                                           const LaunchOptions &options) {
   const LogKernel &kernel = *kernels.materialize;
+  if (wanted.slots.empty())
+    for (int64_t row = 0; row < wanted.rows; ++row)
+      wanted.slots.push_back(row);
   const int64_t poolSlots = wanted.poolSlots ? wanted.poolSlots : wanted.rows;
   std::map<std::string, int64_t> sizes = this->sizes();
   sizes["N"] = wanted.rows;
@@ -491,7 +485,7 @@ std::vector<States> LogLayer::materialize(const LogPlanner &planner, const Mater
                                         : role == "slots_out" ? &wanted.destinations
                                         : role == "counts"    ? &wanted.counts
                                                               : nullptr;
-    if (role != "state_out" && (!array || array->empty()))
+    if (role != "state_out" && (!array || (array->empty() && role != "slots_in")))
       continue;
     places.emplace_back(&kernel.arguments[i], kernel.shapeOf(i, sizes));
     values.push_back(array);
@@ -507,7 +501,7 @@ std::vector<States> LogLayer::materialize(const LogPlanner &planner, const Mater
   }
   std::vector<ByteRange> runs;
   for (int64_t row = 0; row < wanted.rows && !options.isGarbage; ++row) {
-    const int64_t source = wanted.slots.empty() ? row : wanted.slots[row];
+    const int64_t source = wanted.slots[row];
     const int64_t target = wanted.destinations.empty() ? row : wanted.destinations[row];
     if (source >= wanted.firstSlot && source < slots && target >= wanted.firstSlot &&
         target < poolSlots)

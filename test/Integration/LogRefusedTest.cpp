@@ -50,8 +50,9 @@ TEST(LogRefused, CursorsR064) {
                             }));
     };
     expect("'cursors'", [](Array &x) { x.isAbsent = true; });
-    expect("'cursors'", [](Array &x) { x.strides = {5, 1}; });
-    expect("'cursors'", [](Array &x) { x.strides = {4, 2}; });
+    // Rows of any stride, but packed ones.
+    expect("'cursors'", [](Array &x) { x.strides = {8, 2}; });
+    expect("'cursors'", [](Array &x) { x.strides = {1, 3}; });
     expect("'cursors'", [](Array &x) { x.shape = {3, 5}; });
     expect("'cursors'", [](Array &x) { x.dtype = DLK_I64; });
     expect("'cursors'", [](Array &x) { x.dtype = DLK_F32; });
@@ -68,7 +69,7 @@ TEST(LogRefused, DescriptorsR064) {
     const Tokens tokens = log.layer.draw(2, 1);
     const std::vector<std::function<void(Array &)>> changes = {
         [](Array &x) { x.isAbsent = true; },
-        [](Array &x) { x.strides = {13, 1}; },
+        [](Array &x) { x.strides[1] = 2; },
         [](Array &x) { x.shape = {2, 11}; },
         [](Array &x) { x.dtype = DLK_I64; },
     };
@@ -209,11 +210,14 @@ TEST(LogRefused, CheckedContentsR064) {
     fillLogs(log, {1, 1, 1, 1});
     LaunchOptions checked;
     checked.flags = DLK_PLAN_CHECKED;
-    Rows<int64_t> rows = packed({1, 1, 1});
+    // Nothing is wrong, with rows of a number of tokens each or of the same.
+    log.planner.plan(packed({1, 1, 0}), checked);
+    Rows<int64_t> rows = inPlace(3, 1);
     rows.src = {0, 1, 2};
     rows.dst = {0, 1, 2};
+    rows.accepted = {1, 1, 0};
+    log.planner.plan(rows, checked);
     rows.accepted = {1, 1, 1};
-    log.planner.plan(rows, checked); // nothing is wrong
     const Cursor good = log.planner.cursor(1);
     auto expect = [&](const std::string &message,
                       const std::function<void(Rows<int64_t> &)> &change, const Cursor &cursor) {
@@ -242,7 +246,8 @@ TEST(LogRefused, CheckedContentsR064) {
         [](Rows<int64_t> &bad) { bad.dst[2] = 4; }, good);
     expect(
         "'cu_seqlens' row 2",
-        [&](Rows<int64_t> &bad) { bad.starts[3] = bad.starts[2] + limits.maxTokens + 1; }, good);
+        [&](Rows<int64_t> &bad) { bad.starts = {0, 1, 2, limits.maxTokens + 3}; }, good);
+    expect("'cu_seqlens' row 1", [](Rows<int64_t> &bad) { bad.starts = {0, 1, 0, 1}; }, good);
     expect(
         "'src_slots' row 2: expected a slot that no other row writes, got 1, which row 1 writes",
         [](Rows<int64_t> &bad) { bad.src[2] = 1, bad.dst[2] = 3; }, good);

@@ -315,7 +315,7 @@ TEST(LogStates, MaterializeGivesEveryPrefix) {
   });
 }
 
-/// Without arrays row n is slot n, to slot n; null rows and slots out of range do nothing.
+/// Without destinations row n goes to slot n; null rows and slots out of range do nothing.
 TEST(LogStates, MaterializeRows) {
   forKernels([](const LogKernels &kernels) {
     Log log(kernels, 1, 2, 4);
