@@ -86,6 +86,14 @@ public:
     return bytes;
   }
 
+  /// What the device holds: its memory if the host can see it, else a copy in `scratch`.
+  const unsigned char *look(std::vector<unsigned char> &scratch) const {
+    if (!device.driver)
+      return static_cast<const unsigned char *>(data());
+    scratch = download();
+    return scratch.data();
+  }
+
   std::vector<unsigned char> image;
 
 private:

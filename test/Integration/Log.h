@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A LogPlanner has the cursors of some slots and runs `plan`; a LogLayer has the bases and the logs
-// of one layer and runs `append`, `merge` and `materialize` with the planner's descriptors. Both
-// know arguments by role and name alone, so fields of logs may be any. test/Reference/LogPlan.h
-// says what a plan must do, a recurrence of test/Reference what comes of the tokens.
+// A LogPlanner has the cursors of some slots and ranges `plan`; a LogLayer has the bases and the
+// logs of one layer and ranges `append`, `merge` and `materialize` with the planner's descriptors.
+// Both know arguments by role and name alone, so fields of logs may be any.
+// test/Reference/LogPlan.h says what a plan must do, a recurrence of test/Reference what comes of
+// the tokens.
 //
 // In memory every tensor is padded along all free strides and lies between guards. All bytes that
 // belong to no element are NaN. After each launch every byte that the descriptors do not say is
@@ -67,8 +68,9 @@ struct ByteRange {
   size_t offset, bytes;
 };
 /// Those of the elements below an index of the array's first dimensions.
-void addRuns(const Array &array, const std::vector<int64_t> &index, std::vector<ByteRange> &runs);
-void addRuns(const Array &array, std::vector<ByteRange> &runs);
+void addRanges(const Array &array, const std::vector<int64_t> &index,
+               std::vector<ByteRange> &ranges);
+void addRanges(const Array &array, std::vector<ByteRange> &ranges);
 
 struct Bound {
   const KernelArgument *info;
@@ -188,6 +190,9 @@ public:
 
   /// Moves the states on by a token and returns its output [HV][V].
   std::vector<Vector> step(const Tokens &tokens, int64_t token, States &states) const;
+  /// How large each head's output of the token is as a rule: with the query's numbers in another
+  /// order. Where the terms of one happen to cancel, the rounding of sums is left.
+  std::vector<double> usualOutputs(const Tokens &tokens, int64_t token, const States &before) const;
   void setScale(double scale) { oracle.scale = scale; }
   Numbers &params() { return oracle.params; }
   /// After a change of the parameters.
@@ -207,14 +212,15 @@ private:
   std::map<std::string, double> scalars() const;
   std::map<std::string, int64_t> sizes() const;
   void placePools(const Placing &placing);
-  void addStepRuns(const LogPlanner &planner, bool hasTokens, std::vector<ByteRange> &runs) const;
+  void addStepRanges(const LogPlanner &planner, bool hasTokens,
+                     std::vector<ByteRange> &ranges) const;
   void readState(const Array &array, int64_t slot, States &states) const;
   template <typename Function> void forFields(int64_t slot, Function f);
 
   Random random;
   Oracle oracle;
   std::map<std::string, Array> paramArrays;
-  Arena arena;
+  Arena arena, stateArena;
 };
 
 /// One layer with its cursors.
@@ -223,7 +229,7 @@ struct Log {
                uint64_t seed = 1, const Placing &placing = {})
       : planner(kernels, slots, placing), layer(kernels, HQ, HV, slots, seed, placing) {}
 
-  /// A step as an engine runs it.
+  /// A step as an engine ranges it.
   Tensor step(const Rows<int64_t> &rows, const Tokens &tokens, const LaunchOptions &options = {});
   /// The state after `count` entries since the base; -1: after all.
   States state(int64_t slot, int64_t count = -1);
@@ -248,8 +254,8 @@ double stateLimit(const LogKernels &kernels);
 
 /// The worst ratio, divided by its limit, so that 1 is allowed.
 double stateError(const LogKernels &kernels, const States &got, const States &want);
-double outputError(const LogKernels &kernels, const Tensor &got, int64_t token,
-                   const std::vector<Vector> &want);
+double outputError(const LogLayer &layer, const Tokens &tokens, int64_t token, const States &before,
+                   const std::vector<Vector> &want, const Tensor &got);
 void expectStates(const LogKernels &kernels, const States &got, const States &want,
                   const std::string &what);
 

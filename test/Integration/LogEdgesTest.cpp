@@ -81,13 +81,14 @@ static void checkEdges(const LogKernels &kernels, const std::vector<Edge> &edges
     checkAcceptance(kernels, log, edges, states, accepted);
 }
 
-/// All lengths and all numbers of tokens, and for one operator every position of the ring; of large
-/// kernels the ends.
+/// All lengths and all numbers of tokens, for one operator at every position of the ring. Large
+/// kernels, and other positions, get the ends of both.
 TEST(LogEdges, EveryLengthRowAndPosition) {
   forKernels([](const LogKernels &kernels) {
     const dl::deltalog::Limits &limits = kernels.limits;
     const bool isSmall = kernels.K * kernels.V <= 32 * 32 && limits.maxTokens <= 4;
-    const bool hasAllStarts = isSmall && kernels.op.name == "kda" && kernels.state == DLK_F32;
+    const bool hasAllStarts =
+        isSmall && kernels.op.name == "kda" && kernels.op.gate == Gate::Softplus;
     for (int32_t start = 0; start < limits.ring; ++start) {
       if (!hasAllStarts && start != 0 && start != limits.ring / 2 + 1 && start != limits.ring - 1)
         continue;
@@ -97,7 +98,7 @@ TEST(LogEdges, EveryLengthRowAndPosition) {
         for (int64_t tokens = 0; tokens <= limits.maxTokens; ++tokens) {
           const bool isEnd = (length < 2 || length > limits.longestLog() - 2) &&
                              (tokens < 2 || tokens > limits.maxTokens - 2);
-          if (isSmall || isEnd)
+          if (hasAllStarts || (isSmall && start == 0) || isEnd)
             edges.push_back({start, length, tokens});
         }
       checkEdges(kernels, edges);

@@ -113,7 +113,7 @@ private:
 // Packages
 //===----------------------------------------------------------------------===//
 
-/// Keeps packages and kernels for as long as the program runs.
+/// Keeps packages and kernels for as long as the program ranges.
 struct Store {
   ~Store() {
     kernels.clear();

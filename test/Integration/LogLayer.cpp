@@ -9,8 +9,8 @@
 #include "tools/dl-run/Numbers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <set>
 
 namespace dl::test {
 
@@ -143,19 +143,19 @@ const std::vector<Descriptor> &LogPlanner::plan(const Rows<int64_t> &given,
   }
   descriptors = bindings["descriptors"] = arrays.back();
 
-  std::vector<ByteRange> runs;
-  addRuns(descriptors, runs);
+  std::vector<ByteRange> ranges;
+  addRanges(descriptors, ranges);
   std::vector<Cursor> after = before;
   if (!options.isGarbage)
     for (const Descriptor &d : deltalog::plan(limits, given, after))
       for (int64_t slot : {d.dst, d.checkpointSlot})
         if (slot >= 0)
-          addRuns(cursors, {slot}, runs);
+          addRanges(cursors, {slot}, ranges);
   const bool isLaunched = launch(kernel, bindings,
                                  {{"first_slot", given.firstSlot},
                                   {"tokens", static_cast<double>(given.tokens)},
                                   {"final", given.final}},
-                                 runs, options);
+                                 ranges, options);
   rows.clear();
   for (int64_t row = 0; isLaunched && row < given.count; ++row)
     rows.push_back(readInts<Descriptor>(descriptors, row));
@@ -286,10 +286,10 @@ template <typename Function> void LogLayer::forFields(int64_t slot, Function f) 
 
 void LogLayer::scramble(int64_t slot) {
   forFields(slot, [](Array &array, const std::vector<int64_t> &index) {
-    std::vector<ByteRange> runs;
-    addRuns(array, index, runs);
-    for (const ByteRange &run : runs)
-      std::memset(&run.buffer->image[run.offset], 0xff, run.bytes);
+    std::vector<ByteRange> ranges;
+    addRanges(array, index, ranges);
+    for (const ByteRange &range : ranges)
+      std::memset(&range.buffer->image[range.offset], 0xff, range.bytes);
     array.buffer->isChanged = true;
   });
 }
@@ -297,8 +297,8 @@ void LogLayer::scramble(int64_t slot) {
 void LogLayer::copySlot(int64_t from, int64_t to) {
   forFields(from, [&](Array &array, const std::vector<int64_t> &index) {
     std::vector<ByteRange> source, target;
-    addRuns(array, index, source);
-    addRuns(array, {to}, target);
+    addRanges(array, index, source);
+    addRanges(array, {to}, target);
     for (size_t i = 0; i < source.size(); ++i)
       std::memcpy(&array.buffer->image[target[i].offset], &array.buffer->image[source[i].offset],
                   source[i].bytes);
@@ -307,11 +307,11 @@ void LogLayer::copySlot(int64_t from, int64_t to) {
 }
 
 static std::string bitsOf(const Array &array, const std::vector<int64_t> &index) {
-  std::vector<ByteRange> runs;
-  addRuns(array, index, runs);
+  std::vector<ByteRange> ranges;
+  addRanges(array, index, ranges);
   std::string bits;
-  for (const ByteRange &run : runs)
-    bits.append(reinterpret_cast<const char *>(&run.buffer->image[run.offset]), run.bytes);
+  for (const ByteRange &range : ranges)
+    bits.append(reinterpret_cast<const char *>(&range.buffer->image[range.offset]), range.bytes);
   return bits;
 }
 
@@ -361,6 +361,25 @@ std::vector<Vector> LogLayer::step(const Tokens &tokens, int64_t token, States &
   return oracle.step(tokens, token, states);
 }
 
+std::vector<double> LogLayer::usualOutputs(const Tokens &tokens, int64_t token,
+                                           const States &before) const {
+  std::vector<double> squares(n.HV);
+  const int64_t turns[] = {1, n.K / 3, n.K / 2};
+  for (int64_t turn : turns) {
+    Tokens turned = tokensOf(tokens, token, 1);
+    Tensor &query = turned.inputs.at(turned.inputs.count("q") ? "q" : "r");
+    for (int64_t h = 0; h < n.HQ; ++h)
+      query.setVector({0, 0, h}, query.vector({0, 0, h}).cshift(static_cast<int>(turn)));
+    States states = before;
+    const std::vector<Vector> outputs = step(turned, 0, states);
+    for (int64_t h = 0; h < n.HV; ++h)
+      squares[h] += (outputs[h] * outputs[h]).sum() / static_cast<double>(3 * n.V);
+  }
+  for (double &size : squares)
+    size = std::sqrt(size);
+  return squares;
+}
+
 std::string LogLayer::title() const {
   return kernels.title + " HQ=" + std::to_string(n.HQ) + " HV=" + std::to_string(n.HV);
 }
@@ -385,19 +404,19 @@ std::map<std::string, double> LogLayer::scalars() const {
 }
 
 /// What the rows of a step may write of bases and rings.
-void LogLayer::addStepRuns(const LogPlanner &planner, bool hasTokens,
-                           std::vector<ByteRange> &runs) const {
+void LogLayer::addStepRanges(const LogPlanner &planner, bool hasTokens,
+                             std::vector<ByteRange> &ranges) const {
   for (const Descriptor &d : planner.rows) {
     if (d.isNull())
       continue;
     if (d.merge != Merge::None)
-      addRuns(pool, {d.dst}, runs);
+      addRanges(pool, {d.dst}, ranges);
     if (d.checkpointSlot >= 0)
-      addRuns(pool, {d.checkpointSlot}, runs);
+      addRanges(pool, {d.checkpointSlot}, ranges);
     for (int32_t t = 0; hasTokens && d.merge != Merge::After && t < d.tokens; ++t)
       for (const auto &[name, field] : log)
         for (int64_t head = 0; head < field.shape[1]; ++head)
-          addRuns(field, {d.dst, head, deltalog::wrap(planner.limits, d.write + t)}, runs);
+          addRanges(field, {d.dst, head, deltalog::wrap(planner.limits, d.write + t)}, ranges);
   }
 }
 
@@ -442,27 +461,27 @@ Tensor LogLayer::append(const LogPlanner &planner, const Tokens &tokens,
   bindings["descriptors"] = planner.descriptors;
   const Array output =
       bindTokens(*kernels.append, sizes(), tokens, options.placing, arena, bindings);
-  std::vector<ByteRange> runs;
-  addStepRuns(planner, true, runs);
+  std::vector<ByteRange> ranges;
+  addStepRanges(planner, true, ranges);
   if (!options.isGarbage)
     for (size_t row = 0; row < planner.rows.size(); ++row)
       for (int32_t t = 0; t < planner.rows[row].tokens; ++t) {
         const int64_t token = planner.rows[row].token + t;
         const auto entry = static_cast<int64_t>(row);
-        addRuns(output,
-                tokens.B > 1 ? std::vector<int64_t>{entry, t} : std::vector<int64_t>{0, token},
-                runs);
+        addRanges(output,
+                  tokens.B > 1 ? std::vector<int64_t>{entry, t} : std::vector<int64_t>{0, token},
+                  ranges);
       }
-  launch(*kernels.append, bindings, scalars(), runs, options);
+  launch(*kernels.append, bindings, scalars(), ranges, options);
   return readOutput(output, tokens.count());
 }
 
 void LogLayer::merge(const LogPlanner &planner, const LaunchOptions &options) {
   Bindings bindings = this->bindings();
   bindings["descriptors"] = planner.descriptors;
-  std::vector<ByteRange> runs;
-  addStepRuns(planner, false, runs);
-  launch(*kernels.merge, bindings, scalars(), runs, options);
+  std::vector<ByteRange> ranges;
+  addStepRanges(planner, false, ranges);
+  launch(*kernels.merge, bindings, scalars(), ranges, options);
 }
 
 std::vector<States> LogLayer::materialize(const LogPlanner &planner, Materialization wanted,
@@ -490,7 +509,7 @@ std::vector<States> LogLayer::materialize(const LogPlanner &planner, Materializa
     places.emplace_back(&kernel.arguments[i], kernel.shapeOf(i, sizes));
     values.push_back(array);
   }
-  const std::vector<Array> arrays = arena.place(places, options.placing);
+  const std::vector<Array> arrays = stateArena.place(places, options.placing);
   Array out;
   for (size_t i = 0; i < places.size(); ++i) {
     bindings[places[i].first->role] = arrays[i];
@@ -499,17 +518,17 @@ std::vector<States> LogLayer::materialize(const LogPlanner &planner, Materializa
     else
       out = array;
   }
-  std::vector<ByteRange> runs;
+  std::vector<ByteRange> ranges;
   for (int64_t row = 0; row < wanted.rows && !options.isGarbage; ++row) {
     const int64_t source = wanted.slots[row];
     const int64_t target = wanted.destinations.empty() ? row : wanted.destinations[row];
     if (source >= wanted.firstSlot && source < slots && target >= wanted.firstSlot &&
         target < poolSlots)
-      addRuns(out, {target}, runs);
+      addRanges(out, {target}, ranges);
   }
   std::map<std::string, double> values2 = scalars();
   values2["first_slot"] = wanted.firstSlot;
-  launch(kernel, bindings, values2, runs, options);
+  launch(kernel, bindings, values2, ranges, options);
   std::vector<States> result(poolSlots);
   for (int64_t slot = 0; slot < poolSlots; ++slot)
     readState(out, slot, result[slot]);
@@ -533,7 +552,7 @@ Tensor LogLayer::decode(const std::vector<int64_t> &sources, const Tokens &token
         role == "state_out" || role == "slots_in" || (role == "row_starts" && tokens.B != rows))
       places.emplace_back(&kernel.arguments[i], kernel.shapeOf(i, sizes));
   const std::vector<Array> arrays = others.place(places, {});
-  std::vector<ByteRange> runs;
+  std::vector<ByteRange> ranges;
   Array out;
   for (size_t i = 0; i < places.size(); ++i) {
     Array array = arrays[i];
@@ -546,9 +565,9 @@ Tensor LogLayer::decode(const std::vector<int64_t> &sources, const Tokens &token
     else
       out = array;
   }
-  addRuns(output, runs);
-  addRuns(out, runs);
-  launch(kernel, bindings, scalars(), runs, {});
+  addRanges(output, ranges);
+  addRanges(out, ranges);
+  launch(kernel, bindings, scalars(), ranges, {});
   for (int64_t row = 0; states && row < rows; ++row)
     readState(out, row, states->emplace_back());
   return readOutput(output, tokens.count());

@@ -9,7 +9,7 @@
 #include "tools/dl-run/Numbers.h"
 
 #include <algorithm>
-#include <set>
+#include <cstring>
 
 namespace dl::test {
 
@@ -51,24 +51,25 @@ dlk_tensor Array::view() const {
   return view;
 }
 
-void addRuns(const Array &array, const std::vector<int64_t> &index, std::vector<ByteRange> &runs) {
+void addRanges(const Array &array, const std::vector<int64_t> &index,
+               std::vector<ByteRange> &ranges) {
   const size_t bytes = dlk_dtype_bytes(array.dtype), rank = array.shape.size();
   size_t offset = array.byteOffset;
   for (size_t i = 0; i < index.size(); ++i)
     offset += index[i] * array.strides[i] * bytes;
   if (index.size() == rank) {
-    runs.push_back({array.buffer.get(), offset, bytes});
+    ranges.push_back({array.buffer.get(), offset, bytes});
   } else if (index.size() + 1 == rank && array.strides.back() == 1) {
-    runs.push_back({array.buffer.get(), offset, array.shape.back() * bytes});
+    ranges.push_back({array.buffer.get(), offset, array.shape.back() * bytes});
   } else {
     std::vector<int64_t> inner = index;
     inner.push_back(0);
     for (; inner.back() < array.shape[index.size()]; ++inner.back())
-      addRuns(array, inner, runs);
+      addRanges(array, inner, ranges);
   }
 }
 
-void addRuns(const Array &array, std::vector<ByteRange> &runs) { addRuns(array, {}, runs); }
+void addRanges(const Array &array, std::vector<ByteRange> &ranges) { addRanges(array, {}, ranges); }
 
 Array &find(std::vector<Bound> &arguments, const std::string &name) {
   for (Bound &bound : arguments)
@@ -154,16 +155,18 @@ static void collect(const std::vector<Bound> &arguments, const std::vector<ByteR
   for (const Bound &bound : arguments)
     if (bound.array.buffer)
       buffers[bound.array.buffer.get()] += " " + bound.info->name;
+  std::vector<unsigned char> scratch;
   for (const auto &[buffer, names] : buffers) {
-    std::vector<unsigned char> bytes = buffer->download();
-    for (const ByteRange &run : mayWrite)
-      if (run.buffer == buffer)
-        std::copy_n(&bytes[run.offset], run.bytes, &buffer->image[run.offset]);
-    if (bytes == buffer->image)
+    const unsigned char *bytes = buffer->look(scratch);
+    std::vector<unsigned char> &image = buffer->image;
+    for (const ByteRange &range : mayWrite)
+      if (range.buffer == buffer)
+        std::copy_n(&bytes[range.offset], range.bytes, &image[range.offset]);
+    if (std::memcmp(bytes, image.data(), image.size()) == 0)
       continue;
     size_t count = 0, first = 0;
-    for (size_t i = 0; i < bytes.size(); ++i)
-      if (bytes[i] != buffer->image[i] && count++ == 0)
+    for (size_t i = 0; i < image.size(); ++i)
+      if (bytes[i] != image[i] && count++ == 0)
         first = i;
     std::string where;
     for (const Bound &bound : arguments)
@@ -182,7 +185,7 @@ bool launch(const LogKernel &kernel, const Bindings &bindings,
   if (options.change)
     options.change(arguments);
   std::vector<dlk_tensor> views;
-  std::vector<ByteRange> runs = options.refusal.empty() ? mayWrite : std::vector<ByteRange>();
+  std::vector<ByteRange> ranges = options.refusal.empty() ? mayWrite : std::vector<ByteRange>();
   for (Bound &bound : arguments) {
     views.push_back(bound.array.view());
     if (bound.array.buffer && bound.array.buffer->isChanged) {
@@ -190,7 +193,7 @@ bool launch(const LogKernel &kernel, const Bindings &bindings,
       bound.array.buffer->isChanged = false;
     }
     if (options.isGarbage && bound.info->isWritten && bound.array.buffer)
-      addRuns(bound.array, runs);
+      addRanges(bound.array, ranges);
   }
   if (Device::get().driver) // copies end before their call does for the default stream alone
     EXPECT_EQ(Device::get().driver->ctxSynchronize(), 0);
@@ -199,7 +202,7 @@ bool launch(const LogKernel &kernel, const Bindings &bindings,
     if (std::count(kernel.scalars.begin(), kernel.scalars.end(), name))
       values.push_back({name.c_str(), value});
   const LaunchStatus status = kernel.launch(views, values, options.flags);
-  collect(arguments, runs);
+  collect(arguments, ranges);
   if (options.refusal.empty()) {
     EXPECT_EQ(status.code, DLK_OK) << kernel.name << ": " << status.message;
     return status.code == DLK_OK;

@@ -125,10 +125,10 @@ TEST(LogRows, EntriesOutsideTheLogAreNotRead) {
         for (int32_t i = 0; i < kernels.limits.ring; ++i) {
           if (now.length == 1 && i == now.start)
             continue;
-          std::vector<ByteRange> runs;
-          addRuns(field, {0, head, i}, runs);
-          for (const ByteRange &run : runs)
-            std::fill_n(&run.buffer->image[run.offset], run.bytes, 0xff);
+          std::vector<ByteRange> ranges;
+          addRanges(field, {0, head, i}, ranges);
+          for (const ByteRange &range : ranges)
+            std::fill_n(&range.buffer->image[range.offset], range.bytes, 0xff);
           field.buffer->isChanged = true;
         }
     Rows<int64_t> rows = inPlace(1, T);

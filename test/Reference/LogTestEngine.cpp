@@ -353,7 +353,7 @@ void TestEngine::step() {
     release(slot);
 }
 
-void TestEngine::expectEverythingSeen() {
+void TestEngine::expectEverythingSeen(std::map<std::string, int64_t> seen) {
   for (const char *event : {"ended",
                             "swapped",
                             "materialized",

@@ -80,7 +80,8 @@ public:
   /// What happens between two steps, then a step, all of it checked by EXPECTs.
   void step();
   /// A sequence in which something never happened would prove nothing about it.
-  void expectEverythingSeen();
+  void expectEverythingSeen() { expectEverythingSeen(seen); }
+  static void expectEverythingSeen(std::map<std::string, int64_t> seen);
 
   /// How often each kind of event has been seen.
   std::map<std::string, int64_t> seen;
