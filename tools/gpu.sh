@@ -94,6 +94,7 @@ pack() {
   copy_test tile_rows_test 'tile_rows.dlk'
   copy_test decode_test 'decode/*.dlk'
   copy_test log_plan_test 'log_plan/*.dlk'
+  copy_test log_test 'log/*.dlk'
   echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
 }
 

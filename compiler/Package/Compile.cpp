@@ -330,9 +330,30 @@ static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
   return result;
 }
 
-FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const KernelRequest &request,
+/// A token on an empty log gives the bits of decode: so K is dealt as the decode kernel has it.
+static FailureOr<int64_t> keyWarpsOfDecode(const Spec &spec, const KernelRequest &request,
+                                           std::string &diagnostics) {
+  KernelRequest decode = request;
+  decode.kind = "decode";
+  decode.valueTile = decode.minBlocks = 0; // no matter of bits
+  if (alternativesOf(decode).size() == 1)
+    return request.keyWarps;
+  FailureOr<CompiledKernel> kernel = compileKernel(spec, decode, Stage::Binary, diagnostics);
+  if (failed(kernel))
+    return failure();
+  return kernel->keyWarps;
+}
+
+FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const KernelRequest &wanted,
                                                      Stage stage, std::string &diagnostics) {
   auto start = std::chrono::steady_clock::now();
+  KernelRequest request = wanted;
+  if (request.kind == "append") {
+    FailureOr<int64_t> keyWarps = keyWarpsOfDecode(spec, request, diagnostics);
+    if (failed(keyWarps))
+      return failure();
+    request.keyWarps = *keyWarps;
+  }
   std::vector<KernelRequest> alternatives = alternativesOf(request);
   std::optional<CompiledKernel> best;
   KernelRequest chosen = alternatives.front();

@@ -120,6 +120,17 @@ llvm::Expected<LogPlan> schedule::planLog(const LogProblem &problem) {
   return plan;
 }
 
+llvm::Expected<RecurrentPlan> schedule::planLogKernel(const RecurrentProblem &problem,
+                                                      const RecurrentOverrides &overrides) {
+  llvm::Expected<RecurrentPlan> plan = planRecurrent(problem, overrides);
+  bool isMeasured = problem.layout == StateLayout::VK && problem.stateBytes == 4;
+  if (!plan || !isMeasured || overrides.valueTile || 2 * plan->valueTile > problem.valueDim)
+    return plan;
+  RecurrentOverrides wide = overrides;
+  wide.valueTile = 2 * plan->valueTile;
+  return planRecurrent(problem, wide);
+}
+
 LogTiles schedule::logTiles(const RecurrentPlan &plan, int64_t keyDim, int64_t entries) {
   constexpr int64_t vector = 4, wide = 8; // f32 and, where the log holds 16 bits, 16 bytes
   int64_t warps = plan.warps;

@@ -60,7 +60,7 @@ struct ScheduleLog : dl::impl::ScheduleLogBase<ScheduleLog> {
     if (kernel != "append" && kernel != "merge" && kernel != "materialize")
       return op.emitError() << "kernel: expected plan, append, merge or materialize, got '"
                             << kernel << "'";
-    FailureOr<dl::schedule::RecurrentPlan> plan = planKernel(op, *types, options);
+    FailureOr<dl::schedule::RecurrentPlan> plan = planKernel(op, *types, options, /*isLog=*/true);
     if (failed(plan))
       return failure();
     LogKernelKind kind = kernel == "append"  ? LogKernelKind::Append

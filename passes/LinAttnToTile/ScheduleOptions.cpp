@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/LinAttnToTile/ScheduleOptions.h"
+#include "compiler/Schedule/Log.h"
 
 using namespace mlir;
 using namespace dl;
@@ -65,7 +66,7 @@ static bool sumsAlongValue(linattn::OperatorOp op) {
 }
 
 FailureOr<schedule::RecurrentPlan> dl::planKernel(linattn::OperatorOp op, const KernelTypes &types,
-                                                  const ScheduleOptions &options) {
+                                                  const ScheduleOptions &options, bool isLog) {
   schedule::RecurrentProblem problem;
   problem.keyDim = types.keyDim;
   problem.valueDim = types.valueDim;
@@ -74,7 +75,8 @@ FailureOr<schedule::RecurrentPlan> dl::planKernel(linattn::OperatorOp op, const 
   problem.stateBytes = types.state.getIntOrFloatBitWidth() / 8;
   problem.canSplitValue = !sumsAlongValue(op);
   llvm::Expected<schedule::RecurrentPlan> plan =
-      schedule::planRecurrent(problem, options.overrides);
+      isLog ? schedule::planLogKernel(problem, options.overrides)
+            : schedule::planRecurrent(problem, options.overrides);
   if (!plan)
     return op.emitError() << llvm::toString(plan.takeError());
   return *plan;

@@ -46,8 +46,10 @@ mlir::FailureOr<KernelTypes> parseKernelTypes(linattn::OperatorOp op,
                                               const ScheduleOptions &options);
 
 /// How state and threads meet in a kernel that walks tokens. Fails after an error.
-mlir::FailureOr<schedule::RecurrentPlan>
-planKernel(linattn::OperatorOp op, const KernelTypes &types, const ScheduleOptions &options);
+mlir::FailureOr<schedule::RecurrentPlan> planKernel(linattn::OperatorOp op,
+                                                    const KernelTypes &types,
+                                                    const ScheduleOptions &options,
+                                                    bool isLog = false);
 
 } // namespace dl
 
