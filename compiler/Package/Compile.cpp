@@ -330,30 +330,9 @@ static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
   return result;
 }
 
-/// A token on an empty log gives the bits of decode: so K is dealt as the decode kernel has it.
-static FailureOr<int64_t> keyWarpsOfDecode(const Spec &spec, const KernelRequest &request,
-                                           std::string &diagnostics) {
-  KernelRequest decode = request;
-  decode.kind = "decode";
-  decode.valueTile = decode.minBlocks = 0; // no matter of bits
-  if (alternativesOf(decode).size() == 1)
-    return request.keyWarps;
-  FailureOr<CompiledKernel> kernel = compileKernel(spec, decode, Stage::Binary, diagnostics);
-  if (failed(kernel))
-    return failure();
-  return kernel->keyWarps;
-}
-
-FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const KernelRequest &wanted,
-                                                     Stage stage, std::string &diagnostics) {
-  auto start = std::chrono::steady_clock::now();
-  KernelRequest request = wanted;
-  if (request.kind == "append") {
-    FailureOr<int64_t> keyWarps = keyWarpsOfDecode(spec, request, diagnostics);
-    if (failed(keyWarps))
-      return failure();
-    request.keyWarps = *keyWarps;
-  }
+/// The best of the ways to schedule the request.
+static FailureOr<CompiledKernel> compileBest(const Spec &spec, const KernelRequest &request,
+                                             Stage stage, std::string &diagnostics) {
   std::vector<KernelRequest> alternatives = alternativesOf(request);
   std::optional<CompiledKernel> best;
   KernelRequest chosen = alternatives.front();
@@ -389,8 +368,48 @@ FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const Ker
     best = std::move(*again);
   }
   best->assemblerSeconds = assemblerSeconds;
-  best->seconds = secondsSince(start);
   return std::move(*best);
+}
+
+static FailureOr<int64_t> keyWarpsOfDecode(const Spec &spec, const KernelRequest &request,
+                                           std::string &diagnostics) {
+  KernelRequest decode = request;
+  decode.kind = "decode";
+  decode.valueTile = decode.minBlocks = 0; // no matter of bits
+  if (alternativesOf(decode).size() == 1)
+    return request.keyWarps;
+  FailureOr<CompiledKernel> kernel = compileBest(spec, decode, Stage::Binary, diagnostics);
+  if (failed(kernel))
+    return failure();
+  return kernel->keyWarps;
+}
+
+/// A token on an empty log gives the bits of decode where K is dealt as the decode kernel has it.
+/// Its registers may not suffice here: then other bits are better than no kernel.
+static FailureOr<CompiledKernel> compileLikeDecode(const Spec &spec, const KernelRequest &request,
+                                                   Stage stage, std::string &diagnostics) {
+  FailureOr<int64_t> keyWarps = keyWarpsOfDecode(spec, request, diagnostics);
+  if (failed(keyWarps))
+    return failure();
+  KernelRequest alike = request;
+  alike.keyWarps = *keyWarps;
+  std::string messages;
+  FailureOr<CompiledKernel> kernel = compileBest(spec, alike, stage, messages);
+  if (failed(kernel) && alike.keyWarps != request.keyWarps)
+    return compileBest(spec, request, stage, diagnostics);
+  diagnostics += messages;
+  return kernel;
+}
+
+FailureOr<CompiledKernel> dl::package::compileKernel(const Spec &spec, const KernelRequest &request,
+                                                     Stage stage, std::string &diagnostics) {
+  auto start = std::chrono::steady_clock::now();
+  FailureOr<CompiledKernel> kernel = request.kind == "append"
+                                         ? compileLikeDecode(spec, request, stage, diagnostics)
+                                         : compileBest(spec, request, stage, diagnostics);
+  if (succeeded(kernel))
+    kernel->seconds = secondsSince(start);
+  return kernel;
 }
 
 /// The condition under which a variant is launched, as the manifest has it.

@@ -64,9 +64,21 @@ def ScheduleLog : Pass<"linattn-schedule-log", "::mlir::ModuleOp"> {
     - `plan`: what a step does to each slot's log, in integers, the same for all layers. One block per row reads the row's
       arrays and the cursor of its slot and writes a descriptor and the cursors of the slots that the row writes. Numbers in
       memory are clamped to what is there; a row that breaks a limit is null.
-    - `append`: runs the tokens of every row, as its descriptor says.
-    - `merge`: brings bases up to date, as descriptors say, in a step without tokens.
+    - `append`: what a row's descriptor says, in this order: a checkpoint of the source as found; a merge into the
+      destination; the row's tokens, each of which becomes an entry; or a merge with its only token.
+    - `merge`: the same for rows without tokens.
     - `materialize`: writes the dense states after so many entries, to any memory.
+
+    Blocks and layouts of state and keys are those of `--linattn-schedule-recurrent`, so the sum over K is the same tree, and
+    a token on an empty log gives the same bits. Beside its tile of the base a block holds the entries as two matrices, A
+    (entries x K) and B (entries x columns of V), decayed to the present token: `tile.ring_load` brings them, a read is
+    `tile.dot` with the base and, on the same sums, with B, whose vector is A x; a token's decay is multiplied into A and its
+    write inserted as a row (`tile.insert`), and a merge is `tile.rank_update` of the decayed base. Log decays are clamped at
+    -104 before they are summed.
+
+    What an entry holds is the analysis's answer (`passes/Analysis/LogEntry.h`), in which form the traffic model's
+    (`compiler/Schedule/Log.h`). Each field is an argument `log_...`, [slots, heads, R] and K, V or no numbers per entry. An
+    operator whose step allows no log is refused, at the op that forbids it.
 
     Example: `test/Transforms/schedule-log-plan.mlir`.
   }];
