@@ -11,6 +11,8 @@
 * ``kernel("gdn", ...)``, ``compile("gdn", ...)``: the same from a spec, by dl-compile and a cache.
 * ``step("gdn", S=pool, q=q, ...)``: one step on a pool of states, the kernel chosen by the tensors;
   it needs torch.
+* ``LogPool(log_kernels("gdn", ...), slots=...)``: states as a base and a log of updates, with
+  drafts, rollback and checkpoints (:mod:`linattn.log_pool`); it needs torch.
 * ``prepare``: loads what a call will need, before a CUDA graph is captured.
 """
 
@@ -35,7 +37,7 @@ from ._errors import (
     OutOfMemory,
     Unsupported,
 )
-from .engine import compile, kernel, prepare
+from .engine import LogKernels, compile, kernel, log_kernels, prepare
 from .kernels import Kernel, Plan
 from .packages import Package, add_packages, load
 
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         fused_recurrent_kda_fwd,
         fused_recurrent_rwkv6,
     )
+    from .log_pool import LogPool
     from .steps import step
 
 __version__ = "0.1.0"
@@ -54,6 +57,7 @@ __version__ = "0.1.0"
 # What needs torch is imported when it is asked for, or now if torch is there already: a function
 # that is being compiled by torch must not have to import anything.
 _TORCH = {
+    "LogPool": "log_pool",
     "fused_recurrent_gated_delta_rule": "fla",
     "fused_recurrent_gdn": "fla",
     "fused_recurrent_kda": "fla",
@@ -74,6 +78,8 @@ __all__ = [
     "InvalidArgument",
     "InvalidType",
     "Kernel",
+    "LogKernels",
+    "LogPool",
     "NotFound",
     "OutOfMemory",
     "Package",
@@ -88,6 +94,7 @@ __all__ = [
     "fused_recurrent_rwkv6",
     "kernel",
     "load",
+    "log_kernels",
     "prepare",
     "step",
 ]

@@ -9,8 +9,8 @@ here needs torch. runtime/ENGINES.md has the rules of a call, with the names use
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from . import _specs, cache, packages
 from .kernels import DeviceLike, Kernel
@@ -30,7 +30,10 @@ def compile(
     index_type: str = "i32",
     options: Options | None = None,
     types: Mapping[str, str] | None = None,
-    kind: str = "decode",
+    kind: str | Sequence[str] = "decode",
+    window: int = 0,
+    max_tokens: int = 4,
+    log_type: str = "f32",
 ) -> packages.Package:
     """Compiles a kernel with dl-compile, for a device that need not be here, or takes the package
     from the cache, where its ``path`` is an ordinary file.
@@ -46,7 +49,11 @@ def compile(
         index_type: of slot numbers, sequence starts and acceptance: "i32" or "i64".
         options: the spec's options, such as ``{"gate": "bounded", "lower_bound": -5}``.
         types: data types of single inputs, outputs or parameters.
-        kind: "decode": the recurrent kernel.
+        kind: "decode", the recurrent kernel; "plan", "append", "merge", "materialize", those of
+            states that are a base and a log; or several of them.
+        window: entries of a log before it is merged; 0: what the traffic model proposes.
+        max_tokens: tokens of a row, drafts included, that a step can append to a log, 1 to 16.
+        log_type: data type of what is computed for a log: "f32" or "bf16".
 
     Raises:
         NotFound: there is no dl-compile; says the command to run where there is one.
@@ -60,9 +67,12 @@ def compile(
         state_type,
         io_type,
         index_type,
-        kind,
+        kind if isinstance(kind, str) else ",".join(kind),
         tuple((options or {}).items()),
         tuple((types or {}).items()),
+        window,
+        max_tokens,
+        log_type,
     )
     return cache.compiled(request.resolved(), target)
 
@@ -79,6 +89,9 @@ def kernel(
     options: Options | None = None,
     types: Mapping[str, str] | None = None,
     kind: str = "decode",
+    window: int = 0,
+    max_tokens: int = 4,
+    log_type: str = "f32",
     device: DeviceLike = "cpu",
 ) -> Kernel:
     """The kernel of a spec for a device, from a registered package or compiled.
@@ -99,8 +112,67 @@ def kernel(
         kind,
         tuple((options or {}).items()),
         tuple((types or {}).items()),
+        window,
+        max_tokens,
+        log_type,
     )
     return packages.find_kernel(request, device)
+
+
+class LogKernels(NamedTuple):
+    """The kernels that keep states as a base and a log, of one package: what
+    :class:`linattn.LogPool` calls. They agree in window, longest step and ring."""
+
+    plan: Kernel
+    append: Kernel
+    merge: Kernel
+    materialize: Kernel
+
+
+def log_kernels(
+    spec: str | os.PathLike[str],
+    *,
+    key_dim: int,
+    value_dim: int,
+    window: int = 0,
+    max_tokens: int = 4,
+    log_type: str = "f32",
+    state_layout: str = "kv",
+    state_type: str = "f32",
+    io_type: str = "bf16",
+    index_type: str = "i32",
+    options: Options | None = None,
+    types: Mapping[str, str] | None = None,
+    device: DeviceLike = "cpu",
+) -> LogKernels:
+    """The kernels of a log for a spec and a device, from a registered package or compiled.
+
+    Args:
+        window: entries of a log before it is merged; 0: of a registered package any, else what the
+            traffic model proposes.
+        max_tokens: tokens of a row, drafts included, that a step can append, 1 to 16.
+        log_type: data type of what is computed for the log: "f32" or "bf16". Copies of inputs have
+            the inputs' types.
+        device: where they shall run: "cpu", "cuda:1", a torch.device, a CUDA ordinal.
+
+    The other arguments, and errors, are those of :func:`compile`.
+    """
+    request = packages.Request(
+        _specs.find(spec),
+        key_dim,
+        value_dim,
+        state_layout,
+        state_type,
+        io_type,
+        index_type,
+        ",".join(packages.LOG_KINDS),
+        tuple((options or {}).items()),
+        tuple((types or {}).items()),
+        window,
+        max_tokens,
+        log_type,
+    )
+    return LogKernels(*packages.find_kernels(request, device))
 
 
 def prepare(function: Any, *arguments: Any, **named: Any) -> None:

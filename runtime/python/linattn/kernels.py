@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 
 DeviceLike = Any  # "cpu", "cuda:1", torch.device or (type, id)
 
+# What tells kernels of one kind apart.
+CONDITIONS = (
+    "name",
+    "key_dim",
+    "value_dim",
+    "state_layout",
+    "state_type",
+    "io_type",
+    "index_type",
+    "window",
+    "max_tokens",
+    "ring",
+    "log_type",
+)
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -159,6 +174,9 @@ class Kernel:
         key_dim, value_dim: K and V.
         state_layout: "kv" (pools [slots, HV, K, V]) or "vk" ([slots, HV, V, K]).
         state_type, io_type, index_type: data types of states, activations, slot numbers.
+        window, max_tokens, ring, log_type: of kernels of a log, and those of others are 0 and "":
+            entries before a merge, the longest row of a step, entries of memory per slot, and the
+            data type of what is computed for it.
         parameters: the tensors that it takes, in order (:class:`Parameter`).
         scalars: its launch scalars, with the default of each (None: must be given).
     """
@@ -174,6 +192,10 @@ class Kernel:
         self.state_type: str = first["state_type"]
         self.io_type: str = first["io_type"]
         self.index_type: str = first.get("index_type", "i32")
+        self.window: int = first.get("window", 0)
+        self.max_tokens: int = first.get("max_tokens", 0)
+        self.ring: int = first.get("ring", 0)
+        self.log_type: str = first.get("log_type", "")
         self.targets = tuple(entry["target"] for entry in entries)
         self.parameters = _parameters(first["args"])
         given = [scalar for scalar in first["scalars"] if "value" not in scalar]
@@ -202,11 +224,10 @@ class Kernel:
         Raises:
             InvalidArgument: there is no such attribute.
         """
-        known = ("name", "key_dim", "value_dim", "state_layout", "state_type", "io_type")
         for name, value in conditions.items():
-            if name not in (*known, "index_type"):
+            if name not in CONDITIONS:
                 raise _errors.InvalidArgument(
-                    f"conditions: expected names among {', '.join(known)}, index_type, got '{name}'"
+                    f"conditions: expected names among {', '.join(CONDITIONS)}, got '{name}'"
                 )
             if getattr(self, name) != value:
                 return False
@@ -328,7 +349,7 @@ class Kernel:
             if parameter is None:
                 raise self._unknown(name)
             tensors[parameter.index] = value
-        self._complete(tensors)
+        self.complete(tensors)
         outputs = [tensors[p.index] for p in self.parameters if p.role == "output"]
         if any(_tensors.is_torch(tensor) for tensor in tensors):
             from . import _torch_ops
@@ -344,7 +365,7 @@ class Kernel:
             f"kernel '{self.name}': expected arguments among {', '.join(names)}, got '{name}'"
         )
 
-    def _complete(self, tensors: list[Any]) -> None:
+    def complete(self, tensors: list[Any]) -> None:
         """Fills in pools that are read where they are written, and allocates missing outputs."""
         for written, read in self.reads.items():
             if tensors[read] is None:

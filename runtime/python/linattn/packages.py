@@ -82,7 +82,7 @@ class Package:
         Args:
             kind: "decode", ...
             **conditions: name, key_dim, value_dim, state_layout ("kv", "vk"), state_type, io_type,
-                index_type.
+                index_type; of a log also window, max_tokens, ring, log_type.
 
         Raises:
             NotFound: there is none, or there are several.
@@ -105,10 +105,16 @@ class Package:
         raise AttributeError(f"package '{self.path}' has no kernels of the kind '{kind}'")
 
 
+# What keeps a state as a base and a log; LogPool calls all of them.
+LOG_KINDS = ("plan", "append", "merge", "materialize")
+
+
 @dataclass(frozen=True)
 class Request:
     """Which kernel is wanted. ``types`` are the data types of inputs, outputs and parameters that
-    are not what spec and ``io_type`` say; ``options`` those that are not the spec's defaults."""
+    are not what spec and ``io_type`` say; ``options`` those that are not the spec's defaults.
+    ``kind`` may be several, with commas between, which one package then has to have. ``window`` 0
+    is the compiler's choice, and any window of a package."""
 
     spec: _specs.Spec
     key_dim: int
@@ -120,6 +126,14 @@ class Request:
     kind: str = "decode"
     options: tuple[tuple[str, _specs.Option], ...] = ()
     types: tuple[tuple[str, str], ...] = ()
+    window: int = 0
+    max_tokens: int = 4
+    log_type: str = "f32"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of kernels that are wanted."""
+        return tuple(self.kind.split(","))
 
     def compile_arguments(self, target: str) -> list[str]:
         """The options of dl-compile that build this kernel."""
@@ -135,6 +149,9 @@ class Request:
         arguments += [f"--type={name}={dtype}" for name, dtype in sorted(self.types)]
         for name, value in sorted(self.options):
             arguments += ["--set", f"{name}={_specs.option_text(value)}"]
+        if any(kind in LOG_KINDS for kind in self.kinds):
+            arguments += [f"--max-tokens={self.max_tokens}", f"--log-type={self.log_type}"]
+            arguments += [f"--window={self.window}"] if self.window else []
         return arguments
 
     def type_of(self, name: str) -> str:
@@ -167,10 +184,10 @@ class Request:
         default = "f32" if name in signature.params else self.io_type
         return signature.pinned.get(name, default)
 
-    def served_by(self, package: Package) -> Kernel | None:
-        """The package's kernel that answers this request, if it has one. A package holds its
-        operator as the options left it, not the text of the spec: operators are told apart by name,
-        options, and the names of their arguments."""
+    def served_by(self, package: Package) -> tuple[Kernel, ...] | None:
+        """The package's kernels that answer this request, one of each kind, if it has them. A
+        package holds its operator as the options left it, not the text of the spec: operators are
+        told apart by name, options, and the names of their arguments."""
         if package.operator != self.spec.name:
             return None
         options = {**self.spec.options, **dict(self.options)}
@@ -184,15 +201,36 @@ class Request:
             "state_type": self.state_type,
             "index_type": self.index_type,
         }
-        for kernel in package.kernels:
-            if kernel.kind == self.kind and kernel.fits(conditions):
-                roles = ("input", "param", "output")
-                given = {p.name: p.dtype for p in kernel.parameters if p.role in roles}
-                if all(name in given for name, _ in self.types) and all(
-                    self.type_of(name) == dtype for name, dtype in given.items()
-                ):
-                    return kernel
-        return None
+        found: list[Kernel] = []
+        for kind in self.kinds:
+            wanted = conditions
+            if kind in LOG_KINDS:
+                window = self.window or next((k.window for k in found if k.window), 0)
+                wanted = {**conditions, "max_tokens": self.max_tokens, "log_type": self.log_type}
+                wanted |= {"window": window} if window else {}
+            fitting = (k for k in package.kernels if k.kind == kind and k.fits(wanted))
+            kernel = next((k for k in fitting if self._has_types(k)), None)
+            if kernel is None:
+                return None
+            found.append(kernel)
+        return tuple(found)
+
+    def _has_types(self, kernel: Kernel) -> bool:
+        """Whether a kernel's arguments have the data types that are wanted. Of a log the copies of
+        inputs have these inputs' types."""
+        roles = ("input", "param", "output")
+        given = {p.name: p.dtype for p in kernel.parameters if p.role in roles}
+        if kernel.kind in ("decode", "append"):
+            if not all(name in given for name, _ in self.types):
+                return False
+        else:
+            logged = {p.name: p.dtype for p in kernel.parameters if p.role == "log"}
+            copies = {name: logged.get(f"log_{name}") for name in self.spec.signature.inputs}
+            computed = ("key", "value", "factor", "decay")  # where the compiler names a field
+            given |= {
+                n: t for n, t in copies.items() if t and n.rstrip("0123456789") not in computed
+            }
+        return all(self.type_of(name) == dtype for name, dtype in given.items())
 
 
 def _plain(value: _specs.Option) -> str:
@@ -265,8 +303,13 @@ def load(source: PathLike | bytes) -> Package:
 
 
 def find_kernel(request: Request, device: DeviceLike) -> Kernel:
-    """The kernel for a request: from a registered package that has code for the device, or
-    compiled for it.
+    """The kernel for a request of one kind; see :func:`find_kernels`."""
+    return find_kernels(request, device)[0]
+
+
+def find_kernels(request: Request, device: DeviceLike) -> tuple[Kernel, ...]:
+    """The kernels for a request, one of each kind: from a registered package that has code for the
+    device, or compiled for it.
 
     Raises:
         NotFound: no package has it, and there is no dl-compile; says the command that builds it.
@@ -277,14 +320,14 @@ def find_kernel(request: Request, device: DeviceLike) -> Kernel:
     where = parse_device(device)
     request = request.resolved()
     for package in _registry:
-        kernel = request.served_by(package)
-        if kernel is not None and kernel.runs_on(where):
-            return kernel
+        kernels = request.served_by(package)
+        if kernels is not None and all(kernel.runs_on(where) for kernel in kernels):
+            return kernels
     package = cache.compiled(request, cache.target_of(where))
-    kernel = request.served_by(package)
-    if kernel is None:
+    kernels = request.served_by(package)
+    if kernels is None:
         raise _errors.BadPackage(
-            f"package '{package.path}': expected a kernel for the request it was compiled from, "
+            f"package '{package.path}': expected kernels for the request it was compiled from, "
             f"got {package!r}"
         )
-    return kernel
+    return kernels
