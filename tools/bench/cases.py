@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 OPERATORS = ("gdn", "kda", "rwkv6")
-WORKS = ("decode", "append", "prefill")
+WORKS = ("decode", "append", "prefill", "log")
 LAYOUTS = ("kv", "vk")
 GATES = ("weak", "strong")
 
@@ -39,6 +39,8 @@ class Case:
     gate: str = "softplus"  # of raw gates: softplus or bounded; rwkv6: log
     lengths: tuple[int, ...] = ()
     shape_name: str = ""
+    window: int = 0  # of a log: entries before a merge
+    state: str = "f32"  # how states are stored; only logs have others
 
     @property
     def is_packed(self) -> bool:
@@ -61,12 +63,14 @@ class Case:
     @property
     def series(self) -> tuple[str, ...]:
         """What cases of one table have in common: everything but the batch or the length."""
-        return (self.work, self.op, self.form, self.layout, self.gate, f"{self.K}x{self.V}")
+        kind = (self.work, self.op, self.form, self.layout, self.gate, f"{self.K}x{self.V}")
+        return (*kind, self.state) if self.window else kind
 
     @property
     def name(self) -> str:
         size = self.shape_name or f"B={self.B},T={self.T}"
-        return f"{self.op} {self.form} {self.layout} {size} {self.HQ}/{self.HV}"
+        log = f" W={self.window} {self.state}" if self.window else ""
+        return f"{self.op} {self.form} {self.layout} {size} {self.HQ}/{self.HV}{log}"
 
 
 def _gate_of(op: str, gate: str) -> str:
@@ -94,6 +98,27 @@ def decode_cases(
         for T in tokens
         for B in batches
         if op != "rwkv6" or heads[0] == heads[1]
+    ]
+
+
+def log_cases(
+    ops: Iterable[str],
+    layouts: Iterable[str],
+    batches: Iterable[int],
+    heads: tuple[int, int],
+    dims: tuple[int, int] = (128, 128),
+    kda_gate: str = "softplus",
+    tokens: Iterable[int] = (1,),
+    window: int = 16,
+    states: Iterable[str] = ("f32",),
+) -> list[Case]:
+    """States as a base and a log: steps of one token, or of drafts."""
+    return [
+        replace(case, window=window, state=state)
+        for state in states
+        for case in decode_cases(
+            ops, layouts, ("pool",), batches, heads, dims, kda_gate, tokens, "log"
+        )
     ]
 
 

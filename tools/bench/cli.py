@@ -93,7 +93,11 @@ def make_parser() -> argparse.ArgumentParser:
         help="state layouts (default: kv,vk; prefill vk, rwkv6 kv)",
     )
     add("--batch", type=numbers, help="rows, decode and append (default: 1,8,64,256,512)")
-    add("--tokens", type=numbers, help="tokens per row, append (default: 1,2,4,8)")
+    add("--tokens", type=numbers, help="tokens per row, append (default: 1,2,4,8) and log (1)")
+    add("--window", type=int, default=16, help="log: entries before a merge (default: 16)")
+    add("--state", type=one_of(("f32", "bf16")), default=("f32",), help="log: how bases are stored")
+    add("--check-tokens", type=numbers, default=(128,),
+        help="log: tokens after which errors are taken (default: 128)")  # fmt: skip
     add("--shapes", help="prefill: " + ", ".join(cases.PREFILL_LENGTHS) + ", or ROWSxTOKENS")
     add("--heads", type=heads, help="HEADS or HQ/HV (default: 32; prefill 32,64)")
     add("--dims", type=dims, default=((128, 128),), help="KxV (default: 128x128)")
@@ -135,6 +139,16 @@ def list_cases(arguments: argparse.Namespace) -> list[cases.Case]:
                 a.kda_gate or "bounded",
             )
         ]  # fmt: skip
+    if a.work == "log":
+        return [
+            case
+            for size in a.dims
+            for pair in a.heads or ((32, 32),)
+            for case in cases.log_cases(
+                a.op, a.layout or cases.LAYOUTS, a.batch or (64, 256, 512), pair, size,
+                a.kda_gate or "softplus", a.tokens or (1,), a.window, a.state,
+            )
+        ]  # fmt: skip
     if a.work == "append":
         forms, tokens = a.form or ("functional", "snapshots"), a.tokens or (1, 2, 4, 8)
     else:
@@ -163,7 +177,7 @@ def run(arguments: argparse.Namespace) -> int:
     device = torch.device(a.device or ("cuda:0" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    timed = a.timed_gates or a.gates
+    timed = a.timed_gates or (a.gates[:1] if a.work == "log" else a.gates)
     options = Options(
         device,
         a.gates,
@@ -173,6 +187,7 @@ def run(arguments: argparse.Namespace) -> int:
         a.replays or (30 if device.type == "cuda" else 5),
         a.seed,
         a.slots == "shuffled",
+        a.check_tokens,
         not a.quiet,
     )
     facts: dict[str, Any] = {

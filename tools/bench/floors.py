@@ -7,6 +7,7 @@ with one 16-byte access per thread, and a large bf16 matrix product."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -34,17 +35,15 @@ class Work:
 
 def state_bytes(case: Case) -> int:
     """The bytes of all rows' states."""
-    return len(case.row_lengths) * case.HV * case.K * case.V * STATE_BYTES
+    size = STATE_BYTES if case.state == "f32" else 2
+    return len(case.row_lengths) * case.HV * case.K * case.V * size
 
 
 def work_of(case: Case) -> Work:
     """Counts a case. Queries and keys are counted per key head, all else per value head."""
     N, tokens = len(case.row_lengths), case.tokens
     states = state_bytes(case) * (1 + (case.T if case.form == "snapshots" else 1))
-    key, value = case.HQ * case.K, case.HV * case.V
-    gate = {"gdn": case.HV, "kda": case.HV * case.K}.get(case.op, key)
-    beta = 0 if case.op == "rwkv6" else case.HV
-    io = tokens * IO_BYTES * (2 * key + 2 * value + gate + beta)
+    io = io_bytes(case)
     slots = {"functional": 0, "pool": 4 * N}.get(case.form, 4 * N * case.T)
     K, V, C = case.K, case.V, CHUNK
     if case.op == "rwkv6":
@@ -56,12 +55,45 @@ def work_of(case: Case) -> Work:
     return Work(states, states + io + slots, tokens * case.HV * per_token)
 
 
+def io_bytes(case: Case) -> int:
+    """Inputs and outputs of all tokens."""
+    key, value = case.HQ * case.K, case.HV * case.V
+    gate = {"gdn": case.HV, "kda": case.HV * case.K}.get(case.op, key)
+    beta = 0 if case.op == "rwkv6" else case.HV
+    return case.tokens * IO_BYTES * (2 * key + 2 * value + gate + beta)
+
+
+@dataclass(frozen=True)
+class LogTraffic:
+    """What a step does to a row's log on average: entries read and written, and how often the base
+    is written."""
+
+    read: float
+    written: float
+    merges: float
+
+
+def cycle_traffic(window: int) -> LogTraffic:
+    """Single tokens, as the traffic model of dl-compile --explain counts them."""
+    return LogTraffic((window - 1) / 2, 1.0, 1 / window)
+
+
+def log_work(case: Case, entry: float, traffic: LogTraffic) -> Work:
+    """A step of states that are a base and a log. `entry`: bytes of an entry per value head."""
+    states = state_bytes(case)
+    entries = case.B * case.HV * entry * (traffic.read + traffic.written)
+    flops = work_of(dataclasses.replace(case, work="decode", form="pool")).flops
+    moved = states * (1 + traffic.merges) + entries + io_bytes(case)
+    return Work(states, round(moved), flops)
+
+
 class Ceilings:
     """Measures a ceiling once and keeps it."""
 
     def __init__(self, device: torch.device, cache_bytes: int):
         self.device, self.cache_bytes = device, cache_bytes
         self.scales: dict[int, float] = {}
+        self.reads: dict[int, float] = {}
         self.matmul_flops: float | None = None
 
     def scale_ms(self, size: int) -> float:
@@ -127,6 +159,53 @@ class Ceilings:
             "memory_ms": memory_ms,
             "tensor_ms": tensor_ms,
             "ms": max(memory_ms, tensor_ms or 0.0),
+        }
+
+    def read_ms(self, size: int) -> float:
+        """Milliseconds of reading `size` bytes."""
+        if size not in self.reads:
+            self.reads[size] = self._measure_read(size)
+        return self.reads[size]
+
+    def _measure_read(self, size: int) -> float:
+        count = size // 4
+        sets = num_sets(size, self.cache_bytes) if self.device.type == "cuda" else 2
+        buffers = [torch.ones(count, device=self.device) for _ in range(sets)]
+        if self.device.type != "cuda":
+            return time_cpu(lambda i: buffers[i].sum(), sets).median
+        from .scale import read
+
+        out = torch.zeros(1, device=self.device)
+
+        def launcher(warps: int, vectors: int) -> Callable[[int], None]:
+            block = warps * 32 * 4 * vectors
+            grid = ((count + block - 1) // block,)
+
+            def run(i: int) -> None:
+                read[grid](buffers[i], out, count, BLOCK=block, num_warps=warps)
+
+            run(0)
+            return run
+
+        choices = [(w, v) for w in (4, 8) for v in (1, 2, 4)]
+        return min(time_graph(launcher(*choice), sets, 15).median for choice in choices)
+
+    def log_floor(self, case: Case, entry: float, traffic: LogTraffic) -> dict[str, Any]:
+        """The floor of a step on bases and logs: the bytes of `log_work` at the rate of a pass that
+        only reads as many bytes as the states hold."""
+        work = log_work(case, entry, traffic)
+        size = state_bytes(case)
+        memory_ms = self.read_ms(size) * work.bytes / size
+        return {
+            **asdict(work),
+            "entry_bytes": entry,
+            "log": asdict(traffic),
+            "scale_bytes": size,
+            "scale_ms": self.scale_ms(size),
+            "read_ms": self.read_ms(size),
+            "memory_ms": memory_ms,
+            "tensor_ms": None,
+            "ms": memory_ms,
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Workload:
             return
         for inputs, slots in zip(self.sets, self.slots, strict=True):
             first = slots if slots.dim() == 1 else slots[:, 0]
-            self.pool.index_copy_(0, first.long(), inputs.state)
+            self.pool.index_copy_(0, first.long(), inputs.state.to(self.pool.dtype))
 
 
 def own_memory(tensor: torch.Tensor) -> torch.Tensor:
@@ -189,6 +189,7 @@ def make_workload(
     order = (order + 1).to(torch.int32).to(device)
     shape = (rows, per_row) if case.form == "snapshots" else (rows,)
     work.slots = [own_memory(part.reshape(shape)) for part in order.chunk(num_sets)]
-    work.pool = torch.zeros((total + 1, *first.state.shape[1:]), device=device)
+    dtype = torch.bfloat16 if case.state == "bf16" else torch.float32
+    work.pool = torch.zeros((total + 1, *first.state.shape[1:]), dtype=dtype, device=device)
     work.reset_pool()
     return work

@@ -44,6 +44,7 @@ class Row:
     first_call_s: float | None = None
     errors: dict[str, dict[str, float]] = field(default_factory=dict)  # by gates, then by name
     times: dict[str, dict[str, Any]] = field(default_factory=dict)  # by gates
+    bytes: int = 0  # of logs: what the traffic model says of a launch
 
 
 def driver_version() -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from . import logreport
 from .cases import WORKS
 from .goals import Goals
 from .record import STATUSES, limits_of, load
@@ -116,6 +117,8 @@ def series_of(document: Document) -> dict[tuple, list[Entry]]:
     """Cases by table."""
     tables: dict[tuple, list[Entry]] = defaultdict(list)
     for case in document["cases"]:
+        if case["work"] == "log":
+            continue  # see logreport.py
         key = ("work", "op", "form", "layout", "gate", "K", "V")
         tables[tuple(case[name] for name in key)].append(case)
     return tables
@@ -272,6 +275,8 @@ def error_table(document: Document) -> str:
             limits.setdefault(row["peer"], {}).update(limits_of(document, case, row["peer"]))
             for gates, errors in row["errors"].items():
                 for kind, value in errors.items():
+                    if kind not in limits[row["peer"]]:
+                        continue  # of logs, after more tokens
                     key = (case["op"], label(row), gates, kind)
                     worst[key] = max(worst.get(key, 0.0), float(value))
     if not worst:
@@ -296,6 +301,8 @@ def error_note(document: Document) -> str:
     ours = our_names(document)
     worst: dict[str, float] = {}
     for case in document["cases"]:
+        if case["work"] == "log":
+            continue  # ours went through more tokens than the others
         for own in (row for row in case["rows"] if row["peer"] in ours):
             for gates, errors in own["errors"].items():
                 for kind, value in errors.items():
@@ -432,6 +439,8 @@ def section(document: Document, goals: Goals, plots: list[str]) -> str:
     arguments = document["arguments"]
     timed = arguments.get("timed_gates", [])
     parts = [f"## {arguments.get('name') or arguments.get('work', '')}\n", facts_of(document)]
+    if timed:
+        parts += logreport.sections(document, goals, timed[0])
     for (work, op, form, layout, gate, K, V), entries in series_of(document).items():
         state = "[K, V]" if layout == "kv" else "[V, K]"
         also = f", {gate} gate" if op == "kda" else ""

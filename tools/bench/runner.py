@@ -47,6 +47,7 @@ class Options:
     replays: int = timing.REPLAYS
     seed: int = 1
     shuffle_slots: bool = True
+    check_tokens: tuple[int, ...] = (128,)  # of logs: after how many tokens errors are taken
     verbose: bool = True
 
 
@@ -98,6 +99,7 @@ class Runner:
     peers: list[Peer] = field(default_factory=list)
     # What failed or was too slow, by peer, family of cases and scope: not tried again.
     given_up: dict[tuple, Row] = field(default_factory=dict)
+    log_errors: dict[tuple, dict[str, float]] = field(default_factory=dict)  # see logs.py
     lost: str = ""
 
     def __post_init__(self) -> None:
@@ -136,10 +138,10 @@ class Runner:
     def run(self, cases: list[Case]) -> None:
         """All cases, or as many as the budget allows. Always ends with a complete document."""
         for case in cases:
-            entry = self.record.add_case(case, reference.LIMITS[case.work])
+            entry = self.record.add_case(case, reference.limits_of(case))
             try:
                 if not self.lost and self.remaining() > 0:
-                    self.run_case(case, entry)
+                    self.run_log(case, entry) if case.work == "log" else self.run_case(case, entry)
             except DeviceLost as error:
                 self.lost = str(error)
             except torch.OutOfMemoryError as error:
@@ -190,6 +192,12 @@ class Runner:
                 row.status, row.reason = "not_run", "the budget was used up"
             elif row.status == "ok" and left:
                 row.reason = f"{' and '.join(left)} gates not run: the budget was used up"
+
+    def run_log(self, case: Case, entry: dict[str, Any]) -> None:
+        """A case of states that are a base and a log; see logs.py."""
+        from .logs import LogRun
+
+        LogRun(self, case, entry).run()
 
     def run_peer(
         self,
@@ -288,7 +296,7 @@ class Runner:
             row.times[work.gates] = self.time(call, len(work.sets))
 
     def limits_of(self, row: Row, case: Case) -> dict[str, float]:
-        limits = reference.LIMITS[case.work]
+        limits = reference.limits_of(case)
         is_ours = any(peer.is_ours for peer in self.peers if peer.name == row.peer)
         return limits if is_ours else reference.peer_limits(limits)
 

@@ -89,7 +89,7 @@ class Library(Peer):
         tensors = tensors_of(case, work.sets[0], None)
         kernel = self.linattn.kernel(
             case.op, key_dim=case.K, value_dim=case.V, state_layout=case.layout,
-            options=options_of(case, False), device=where,
+            state_type=case.state, options=options_of(case, False), device=where,
             types={"o": "bf16", **{name: kinds[t.dtype] for name, t in tensors.items()}},
         )  # fmt: skip
         try:
