@@ -46,9 +46,11 @@ class Layer:
 
 
 # What the pool itself puts into calls, by role; the rest is the caller's.
-_OWNED = ("state", "log", "cursors", "descriptors", "state_in", "state_out", "slots_in")
-_OWNED += ("slots_out", "counts", "row_starts", "row_flags", "accepted", "flush")
-_OWNED += ("checkpoint_slots", "checkpoint_offsets")
+_OWNED = {
+    *("state", "state_in", "state_out", "log", "cursors", "descriptors", "slots_in", "slots_out"),
+    *("counts", "row_starts", "row_flags", "accepted", "flush"),
+    *("checkpoint_slots", "checkpoint_offsets"),
+}
 
 
 class _Caller:
@@ -191,12 +193,13 @@ class LogPool:
             self._check("cursors", cursors, of_cursors)
         self.cursors = cursors
         self.descriptors = torch.zeros((self.rows, 12), dtype=torch.int32, device=self.device)
+        self.descriptors[:, [1, 9]] = -1  # null rows, until a plan writes others
         values = self._parameters(parameters, count)
         self._plan, self._append, self._merge, self._materialize = (
             _Caller(k, k.prepare(where, checked=checked, pdl=pdl), self.layers, values)
             for k in self.kernels
         )
-        self._current = self.descriptors
+        self._current: Tensor | None = None
 
     def __repr__(self) -> str:
         return (
@@ -368,7 +371,11 @@ class LogPool:
         tensors[caller.index["cu_seqlens"]] = cu_seqlens
         tensors[caller.index["cursors"]] = self.cursors
         tensors[caller.index["descriptors"]] = descriptors
-        scalars = {"first_slot": self.first_slot, "tokens": tokens, "final": int(final)}
+        scalars: dict[str, float] = {
+            "first_slot": self.first_slot,
+            "tokens": tokens,
+            "final": int(final),
+        }
         caller.launch(tensors, scalars)
         self._current = descriptors
         return descriptors
@@ -386,6 +393,16 @@ class LogPool:
         if isinstance(cu_seqlens, Tensor) and cu_seqlens.ndim:
             return cu_seqlens.shape[0] - 1
         return self.rows if descriptors is None else descriptors.shape[0]
+
+    def _planned(self, descriptors: Tensor | None) -> Tensor:
+        """The descriptors of a call."""
+        if descriptors is not None:
+            return descriptors
+        if self._current is None:
+            raise _errors.InvalidArgument(
+                "argument 'descriptors': expected a plan before the first call, got none"
+            )
+        return self._current
 
     def append(
         self, layer: int = 0, /, *, descriptors: Tensor | None = None, **arguments: Any
@@ -410,7 +427,7 @@ class LogPool:
         """
         caller = self._append
         tensors, scalars = caller.begin(layer, arguments)
-        tensors[caller.index["descriptors"]] = self._current if descriptors is None else descriptors
+        tensors[caller.index["descriptors"]] = self._planned(descriptors)
         caller.kernel.complete(tensors)
         caller.launch(tensors, scalars)
         outputs = [tensors[index] for index in caller.outputs]
@@ -431,7 +448,7 @@ class LogPool:
         """
         caller = self._merge
         tensors, scalars = caller.begin(layer, arguments)
-        tensors[caller.index["descriptors"]] = self._current if descriptors is None else descriptors
+        tensors[caller.index["descriptors"]] = self._planned(descriptors)
         caller.kernel.complete(tensors)
         caller.launch(tensors, scalars)
 

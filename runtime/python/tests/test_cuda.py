@@ -275,3 +275,59 @@ def test_bf16_kda():
     expected_o, expected_h, _ = case.delta(decay, array(case.beta))
     close(o, expected_o)
     close(h, expected_h, 1e-4)
+
+
+def test_one_graph_of_a_log_serves_all_lengths():
+    """Lengths, merges, drafts and fresh rows differ from replay to replay; the host only fills the
+    arrays. Nothing is allocated in the capture, and its warm-up touches no slot."""
+    import log_model
+
+    spec = log_model.kernels_of("kda", device="cuda:0")
+    pools = [
+        linattn.LogPool(spec, slots=5, heads=(1, 2), layers=2, first_slot=1, device="cuda:0")
+        for _ in range(2)
+    ]
+    generator = torch.Generator("cpu").manual_seed(0)
+
+    def draw() -> dict:
+        def normal(*shape: int):
+            return torch.randn(shape, generator=generator, device="cpu").cuda()
+
+        k = torch.nn.functional.normalize(normal(3, 2, 1, log_model.K), dim=-1)
+        values = dict(q=normal(3, 2, 1, log_model.K), k=k, v=normal(3, 2, 2, log_model.V))
+        values |= dict(g=-normal(3, 2, 2, log_model.K).abs(), beta=normal(3, 2, 2).sigmoid())
+        return values
+
+    inputs = draw()
+    slots = torch.zeros(3, dtype=torch.int32, device="cuda")
+    accepted = torch.zeros_like(slots)
+    initial = torch.zeros(3, dtype=torch.uint8, device="cuda")
+    outputs = [torch.empty_like(inputs["v"]) for _ in range(2)]
+
+    def step(pool, outs) -> None:
+        pool.plan(slots, slots, tokens=2, num_accepted_tokens=accepted, initial_state=initial)
+        for layer, o in enumerate(outs):
+            pool.append(layer, o=o, **inputs)
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):  # null rows
+        step(pools[0], outputs)
+    torch.cuda.synchronize()
+    assert not pools[0].cursors.any() and not any(o.any() for o in outputs)
+    graph = torch.cuda.CUDAGraph()
+    before = torch.cuda.memory_allocated()
+    with torch.cuda.graph(graph):
+        step(pools[0], outputs)
+    assert torch.cuda.memory_allocated() == before
+    expected = [torch.empty_like(o) for o in outputs]
+    for number in range(20):
+        for name, value in draw().items():
+            inputs[name].copy_(value)
+        slots.copy_(torch.tensor([3, 1, 4 if number % 3 else 0], dtype=torch.int32))
+        accepted.copy_(torch.tensor([number % 3, 1, 2], dtype=torch.int32))
+        initial.copy_(torch.tensor([number > 0, number > 0, number > 1], dtype=torch.uint8))
+        graph.replay()
+        step(pools[1], expected)
+        assert torch.equal(pools[0].cursors, pools[1].cursors)
+        for got, want in zip(outputs, expected):
+            assert torch.equal(got, want) and want[0].any()
