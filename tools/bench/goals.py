@@ -112,7 +112,9 @@ class Goals:
     def _of(self, case: dict[str, Any], scope: str) -> list[Goal]:
         work, types = case["work"], "f32.bf16"
         if work == "log":
-            work = "append" if scope.startswith("append") else "log"
+            if scope != "fused" and not scope.startswith("append"):
+                return []
+            work = "log" if scope == "fused" else "append"
             types = f"{case['state']}.bf16.w{case['window']}"
         kernel = f"{case['op']}.{work}.{case['K']}x{case['V']}.{case['layout']}.{types}"
         sizes = (case["T"], case["HQ"], case["HV"])

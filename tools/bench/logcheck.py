@@ -90,7 +90,8 @@ def _single(
     first: Any = None
     state: Any = None
     while done < total and (not done or remaining() > 0):
-        case = dataclasses.replace(kernels.case, B=rows, T=min(BLOCK, total - done))
+        until = min(number for number in after if number > done)
+        case = dataclasses.replace(kernels.case, B=rows, T=min(BLOCK, until - done))
         block = make_inputs(case, gates, str(device), seed + done)
         if bed is None:
             first = block
@@ -108,8 +109,6 @@ def _single(
             bed.pool.plan(bed.slots, bed.slots, initial_state=initial, final=True)
             o = bed.pool.append(0, **{name: x[:, t : t + 1] for name, x in tokens.items()})
             sums.add(o[:, 0], want.o[:, t])
-            if done + t + 1 in after and t + 1 < case.T:
-                raise ValueError(f"check-tokens: expected multiples of {BLOCK}, got {done + t + 1}")
         done += case.T
         if done in after:
             errors[f"output {done}"] = sums.relative

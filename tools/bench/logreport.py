@@ -88,7 +88,7 @@ def _table(
     if not any(peer == own for peer, _ in scopes):
         return ""
     parts = [s for p, s in scopes if p == own and s.startswith(("append at", "merging"))]
-    beside = [(p, s) for p, s in scopes if p != own or s in ("dense", "snapshots")]
+    beside = [(p, s) for p, s in scopes if p != own or s in ("pdl", "dense", "snapshots")]
     heading = ["B", *(["T"] if is_drafts else []), "heads", "bytes/head", "floor ms", own]
     left = 3 if is_drafts else 2
     heading += ["floor/it", *(["x of T = 1"] if is_drafts else []), "goal"]
@@ -167,7 +167,7 @@ def error_table(document: Document) -> str:
         line = [op, state, kind, gates, str(tokens)]
         for i, name in enumerate(("output", "state")):
             line += [f"{values[name]:.1e}" if name in values else ""]
-            line += [f"{paper[i]:.0e}" if paper else ""]
+            line += [f"{paper[i]:.1e}" if paper else ""]
         lines.append(line)
     heading = ["operator", "base", "steps", "gates", "tokens"]
     heading += ["output", "the paper's", "state", "the paper's"]

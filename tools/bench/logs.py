@@ -46,6 +46,7 @@ class Kernels:
 
     def __init__(self, case: Case, device: torch.device):
         linattn = importlib.import_module("linattn")
+        self.unsupported: type[Exception] = linattn.Unsupported
         self.case, self.device = case, device
         self.max_tokens = next(n for n in MAX_TOKENS if n >= case.T)
         self.where = "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
@@ -57,9 +58,9 @@ class Kernels:
         )  # fmt: skip
         self.parameters = {p.name for p in self.kernels.append.parameters if p.role == "param"}
 
-    def pool(self, inputs: Sequence[Inputs]) -> Any:
+    def pool(self, inputs: Sequence[Inputs], pdl: bool | None = None) -> Any:
         """A pool with a layer for each of these inputs, their states not yet in it. What stays the
-        same in all calls of a layer is given here."""
+        same in all calls of a layer is given here. `pdl`: programmatic dependent launch."""
         parameters: list[dict[str, Any]] = []
         for s in inputs:
             tensors = tensors_of(self.case, s, None)
@@ -68,7 +69,7 @@ class Kernels:
         return self.make_pool(
             self.kernels, slots=len(inputs[0].state) + FIRST_SLOT,
             heads=(self.case.HQ, self.case.HV), layers=len(inputs), first_slot=FIRST_SLOT,
-            device=self.where, parameters=parameters,
+            device=self.where, parameters=parameters, pdl=pdl,
         )  # fmt: skip
 
     def activations(self, inputs: Inputs) -> dict[str, torch.Tensor]:
@@ -91,9 +92,16 @@ class Kernels:
 class Bed:
     """A pool with its states, a layer per buffer set, and the launches on it."""
 
-    def __init__(self, kernels: Kernels, inputs: Sequence[Inputs], shuffle: bool, seed: int):
+    def __init__(
+        self,
+        kernels: Kernels,
+        inputs: Sequence[Inputs],
+        shuffle: bool,
+        seed: int,
+        pdl: bool | None = None,
+    ):
         self.case, self.device, self.inputs = kernels.case, kernels.device, inputs
-        self.pool = kernels.pool(inputs)
+        self.pool = kernels.pool(inputs, pdl)
         rows = len(inputs[0].state)
         order = torch.arange(rows)
         if shuffle:
@@ -253,14 +261,12 @@ class LogRun:
         first = make_inputs(case, gates, str(self.device), seed)
         inputs = [first] + [first.copy() for _ in range(sets - 1)]
         bed = Bed(self.kernels, inputs, self.options.shuffle_slots, seed)
-        if case.T == 1:
-            steps, lengths = bed.cycle(), [0, W // 2, W - 1]
-        else:
-            steps = bed.drafts(max(8, min(STEPS, timing.MAX_NODES // sets)), seed)
+        steps, lengths = self.steps(bed, seed), [0, W // 2, W - 1]
+        if case.T > 1:
             traffic = traffic_of(steps)
             self.set_floor(traffic)
             # Rows that merge find more entries than those that only append.
-            lengths = [n for n in (round(traffic.read), W // 2) if n + case.T <= W]
+            lengths = [n for n in (W // 2, round(traffic.read)) if n + case.T <= W]
         self.time_launches(FUSED, gates, bed, steps)
         for length in dict.fromkeys(lengths):
             self.time_launches(f"append at {length}", gates, bed, [bed.at_length(length)])
@@ -270,6 +276,25 @@ class LogRun:
         accepted = torch.ones_like(bed.slots)
         self.time("plan", gates, lambda i: bed.pool.plan(
             bed.slots, bed.slots, tokens=case.T, num_accepted_tokens=accepted), 1)  # fmt: skip
+
+        if self.device.type == "cuda":
+            del bed
+            self.overlapped(gates, inputs)
+
+    def overlapped(self, gates: str, inputs: Sequence[Inputs]) -> None:
+        """The steps that count by programmatic dependent launch, where there is that."""
+        seed, shuffle = self.options.seed, self.options.shuffle_slots
+        try:
+            bed = Bed(self.kernels, inputs, shuffle, seed, pdl=True)
+        except self.kernels.unsupported:
+            return
+        self.time_launches("pdl", gates, bed, self.steps(bed, seed))
+
+    def steps(self, bed: Bed, seed: int) -> list[torch.Tensor]:
+        """The descriptors of the steps that count."""
+        if self.case.T == 1:
+            return bed.cycle()
+        return bed.drafts(max(8, min(STEPS, timing.MAX_NODES // self.sets)), seed)
 
     def time_launches(
         self, scope: str, gates: str, bed: Bed, steps: Sequence[torch.Tensor]

@@ -71,7 +71,9 @@ def draw(document: dict[str, Any], folder: Path, prefix: str) -> list[str]:
     names = []
     timed = document["arguments"].get("timed_gates", [])
     for op in dict.fromkeys(case["op"] for case in document["cases"]):
-        cases = [case for case in document["cases"] if case["op"] == op]
+        cases = [case for case in document["cases"] if case["op"] == op and case["work"] != "log"]
+        if not cases:
+            continue
         several = len(timed) > 1 and cases[0]["work"] == "prefill"
         for gates in timed if several else timed[:1]:
             panels = {
