@@ -15,7 +15,7 @@ import linattn
 
 def test_examples(tmp_path, monkeypatch):
     text = (Path(__file__).parents[1] / "README.md").read_text()
-    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    first, second, third = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict = {}
     exec(first.replace('"cuda"', repr(DEVICE)), names)
     assert names["o"].shape == (4, 1, 32, 128) and names["state"].any()
@@ -30,3 +30,9 @@ def test_examples(tmp_path, monkeypatch):
     names["o"] = torch.empty_like(case.v)
     exec(second, names)
     assert names["pool"][[2, 3]].any() and not names["pool"][[0, 1]].any()
+
+    names |= {"device": DEVICE, "T": 1, "slots": torch.tensor([3, 0, 2], dtype=torch.int32)}
+    names |= {"accepted": None, "initial": torch.zeros(3, dtype=torch.bool)}
+    exec(third, names)
+    assert names["o"].shape == (3, 1, 32, 128) and names["o"][[0, 2]].any()
+    assert not names["o"][1].any() and names["dense"].shape == (3, 32, 128, 128)
