@@ -233,14 +233,13 @@ class Model:
     def check_checkpoint(
         self, row: dict[str, Any], source: Slot, settled: list[np.ndarray], made: list[int]
     ) -> None:
-        """The state of a checkpoint, if there is one; it has to be there if the log reaches so
-        far."""
+        """The state of a checkpoint, if what is accepted reaches so far; else there is none."""
         slot, offset = row.get("checkpoint", (-1, 0))
         if slot < self.pool.first_slot:
             assert made[9] < 0
             return
-        reached = 0 <= offset < len(settled) - len(source.history) + 1
-        assert made[9] in ((slot,) if reached else (slot, -1)), (row, made)
+        is_reached = offset <= len(settled) - len(source.history)
+        assert made[9] == (slot if is_reached else -1), (row, made)
         if made[9] >= 0:
             state = (source.history + source.pending)[len(source.history) - 1 + offset]
             base = self.pool.layers[0].states["S"][slot]
@@ -324,7 +323,9 @@ class Engine:
         if other is not None and self.chance(0.5):
             row["dst"] = other
         elif other is not None:
-            row["checkpoint"] = (other, int(self.random.integers(-3, 4)))
+            _, length, _, merge = self.model.pool.cursors[slot].tolist()
+            oldest = 0 if merge else -length  # what is merged is out of reach
+            row["checkpoint"] = (other, int(self.random.integers(oldest, 4)))
         return row
 
     def fork(self, slot: int) -> list[dict[str, Any]]:

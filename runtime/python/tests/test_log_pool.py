@@ -28,8 +28,9 @@ def slots_of(*numbers: int, dtype=torch.int32):
 def test_requests_come_draft_move_and_go(name, layout):
     """Some hundreds of steps as an engine makes them: rows of 0 to 3 tokens, any number of drafts
     rejected, requests that sit out, start anew, from zeros, from a prefill or from another's state,
-    are flushed, move, and leave checkpoints."""
-    model = Model(pool_of(name, layout, slots=12, rows=12, first_slot=1), name, seed=len(name))
+    are flushed, move, and leave checkpoints. All of it passes the checks of promises."""
+    pool = pool_of(name, layout, slots=12, rows=12, first_slot=1, checked=True)
+    model = Model(pool, name, seed=len(name))
     engine = Engine(model)
     for number in range(200):
         rows = engine.rows()
@@ -389,24 +390,29 @@ def test_errors_of_a_plan(changes, kind, text):
     assert isinstance(caught.value, linattn.Error) and not pool.cursors.any()
 
 
-AS_DECODE = pytest.mark.xfail(reason="the runtime checks rows of a plan as those of decode")
-CHECKED = [
-    pytest.param(
+CHECKED = {
+    "two writers": (
         dict(dst_slots=slots_of(3, 3)),
         r"argument 'dst_slots' row 1: expected a slot of its own, got 3, which row 0 writes too",
-        id="two writers",
     ),
-    pytest.param(
+    "a reader": (
+        dict(dst_slots=slots_of(2, 3)),
+        "'src_slots' row 1: expected a slot that no other row writes, got 2, which row 0 writes",
+    ),
+    "accepted": (
         dict(num_accepted_tokens=slots_of(5, 0)),
         r"argument 'num_accepted_tokens' row 0: expected 0 to 1, got 5",
-        id="accepted",
-        marks=AS_DECODE,
     ),
-    pytest.param(dict(tokens=4), "expected .*3.*, got 4", id="tokens", marks=AS_DECODE),
-]
+    "tokens": (dict(tokens=4), "expected .*3.*, got 4"),
+    "no slot": (dict(dst_slots=slots_of(1, 9)), "'dst_slots' row 1: expected .* below 6, got 9"),
+    "offset": (
+        dict(checkpoint_slots=slots_of(4, -1), checkpoint_offsets=slots_of(-3, 0)),
+        "'checkpoint_offsets' row 0: expected 0 or more.*, got -3",
+    ),
+}
 
 
-@pytest.mark.parametrize("changes, text", CHECKED)
+@pytest.mark.parametrize("changes, text", CHECKED.values(), ids=CHECKED)
 def test_promises_are_checked_on_request(changes, text):
     pool = pool_of(slots=6, checked=True)
     model = Model(pool, "gdn")
