@@ -1,4 +1,4 @@
-//===- LogKernels.h - The kernels of a log, from packages or from the model ==//
+//===- LogKernels.h - Kernels of a log, from packages or the model --------===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

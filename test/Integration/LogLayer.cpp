@@ -539,6 +539,7 @@ Tensor LogLayer::decode(const std::vector<int64_t> &sources, const Tokens &token
                         std::vector<States> *states) {
   const LogKernel &kernel = *kernels.decode;
   const auto rows = static_cast<int64_t>(sources.size());
+  const int64_t each = tokens.count() / rows;
   std::map<std::string, int64_t> sizes = this->sizes();
   sizes["N"] = sizes["pool_out"] = rows;
   sizes["B"] = tokens.B;
@@ -561,7 +562,7 @@ Tensor LogLayer::decode(const std::vector<int64_t> &sources, const Tokens &token
       fill(array, sources);
     else if (places[i].first->role == "row_starts")
       for (int64_t row = 0; row <= rows; ++row)
-        array.set(row, static_cast<double>(row * tokens.count() / rows));
+        array.set(row, static_cast<double>(row * each));
     else
       out = array;
   }

@@ -1,4 +1,4 @@
-//===- LogModelLayers.cpp - The model of the log, as the test engine runs it =//
+//===- LogModelLayers.cpp - The model of the log, for the test engine -----===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
