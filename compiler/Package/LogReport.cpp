@@ -20,8 +20,6 @@ using namespace dl::package;
 using analysis::LogEntry;
 using analysis::LogField;
 using analysis::StepAnalysis;
-using linattn::Axis;
-using linattn::HeadGroup;
 
 /// The launch for which times are given: rows, and value heads of a row.
 static constexpr int64_t kRows = 256, kHeads = 32;

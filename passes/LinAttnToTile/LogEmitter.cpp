@@ -13,7 +13,6 @@
 
 using namespace mlir;
 using namespace dl;
-using analysis::LogField;
 using analysis::LogWrite;
 using linattn::Axis;
 using linattn::HeadGroup;

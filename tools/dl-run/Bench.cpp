@@ -96,8 +96,8 @@ Workload::Workload(const Session &session, const dl::reference::Operator &op,
     size_t bytes = countBytes(kernel.args[i], kernel.argShape(i, Sizes(shape, shape.B)));
     stateBytes += role == DLK_ROLE_STATE_IN || role == DLK_ROLE_STATE ? bytes : 0;
     if (role == DLK_ROLE_LOG) // entries that are read, and those that are written
-      bytes = bytes / size_t(kernel.info.ring) *
-              size_t(log.length + (log.merge == 2 ? 0 : shape.T));
+      bytes =
+          bytes / size_t(kernel.info.ring) * size_t(log.length + (log.merge == 2 ? 0 : shape.T));
     else if (role == DLK_ROLE_STATE && log.merge != 0)
       bytes *= 2;
     trafficBytes += isOptional(kernel.args[i]) ? 0 : bytes;
