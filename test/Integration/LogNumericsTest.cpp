@@ -55,16 +55,8 @@ static States replay(const Log &log, int64_t slot, const Array &keys, const Arra
 
 /// GDN with a window of 16 and a ring of 32: histories of 0, 12 and 13 entries from five places of
 /// the ring on, four new tokens. The ring's other entries stay, which `append` looks at.
-TEST(LogNumerics, ReplayOfTheRingR063) {
-  const LogKernels *kernels = nullptr;
-  for (const LogKernels &one : allLogKernels())
-    if (one.op.name == "gdn" && one.limits.window == 16 && one.limits.maxTokens == 16 &&
-        (one.isModel() || (one.K == 128 && one.V == 128)))
-      kernels = &one;
-  if (!kernels)
-    GTEST_SKIP() << "there is no package of GDN, 128x128, with a window and steps of 16";
-  SCOPED_TRACE(kernels->title);
-  ASSERT_EQ(kernels->limits.ring, 32);
+static void checkReplay(const LogKernels &kernels) {
+  ASSERT_EQ(kernels.limits.ring, 32);
   std::vector<std::pair<int64_t, int32_t>> cases;
   for (int64_t P : {0, 12, 13})
     for (int32_t base : {0, 28, 5, 30, 17})
@@ -77,7 +69,7 @@ TEST(LogNumerics, ReplayOfTheRingR063) {
       lengths.push_back(cases[i].first);
       starts.push_back(cases[i].second);
     }
-    Log log(*kernels, 16, kernels->isModel() ? 16 : 64, 4, 63 + first);
+    Log log(kernels, 16, kernels.isModel() ? 16 : 64, 4, 63 + first);
     const Array *keys = field(log.layer, {"log_k", "log_key"});
     const Array *values = field(log.layer, {"log_value"});
     const Array *clocks = field(log.layer, {"log_decay"});
@@ -104,13 +96,26 @@ TEST(LogNumerics, ReplayOfTheRingR063) {
       }
       const States replayed = replay(log, row, *keys, *values, *clocks);
       EXPECT_LE(rmsRatio(replayed, state), 2e-2);
-      expectStates(*kernels, replayed, state, "replay");
+      expectStates(kernels, replayed, state, "replay");
     }
     std::vector<States> all;
     for (int64_t row = 0; row < 4; ++row)
       all.push_back(replay(log, row, *keys, *values, *clocks));
     expectSlots(log, all, "materialized, slot");
   }
+}
+
+TEST(LogNumerics, ReplayOfTheRingR063) {
+  bool hasAny = false;
+  for (const LogKernels &kernels : allLogKernels()) {
+    if (kernels.op.name != "gdn" || kernels.limits.window != 16 || kernels.limits.maxTokens != 16)
+      continue;
+    hasAny = true;
+    SCOPED_TRACE(kernels.title);
+    checkReplay(kernels);
+  }
+  if (!hasAny)
+    GTEST_SKIP() << "there is no package of GDN with a window and steps of 16";
 }
 
 /// The same formula for every operator whose log has one key, one value and the sum of decays.
