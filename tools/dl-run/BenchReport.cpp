@@ -7,6 +7,7 @@
 
 #include "Bench.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -24,7 +25,11 @@ void dl::run::printBenchTable(const Session &session, const std::vector<BenchRes
     std::printf(" (%s)", environment["device_name"].get<std::string>().c_str());
   std::printf(", median times per launch\n\n");
   Table table;
-  std::vector<std::string> heading = {"kernel", "target", "B", "T", "HQ", "HV", "entries"};
+  std::vector<std::string> heading = {"kernel", "target", "B", "T", "HQ", "HV"};
+  const bool hasLog = std::any_of(results.begin(), results.end(),
+                                  [](const BenchResult &result) { return result.log.length >= 0; });
+  if (hasLog)
+    heading.push_back("entries");
   if (session.options.verify)
     heading.insert(heading.end(), {"output error", "state error"});
   if (session.isCuda())
@@ -39,8 +44,9 @@ void dl::run::printBenchTable(const Session &session, const std::vector<BenchRes
                                     std::to_string(result.shape.B),
                                     std::to_string(result.shape.T),
                                     std::to_string(result.shape.HQ),
-                                    std::to_string(result.shape.HV),
-                                    result.log.str()};
+                                    std::to_string(result.shape.HV)};
+    if (hasLog)
+      row.push_back(result.log.str());
     if (session.options.verify)
       addErrors(result, row);
     if (!result.skipped.empty()) {

@@ -118,11 +118,11 @@ std::vector<int64_t> KernelEntry::argShape(size_t index, const Sizes &sizes) con
                           {"N", sizes.N},
                           {"pool_in", sizes.pool},
                           {"pool_out", sizes.pool},
-                          {"slots", sizes.pool},
                           {"src_width", sizes.sourceWidth},
-                          {"dst_width", sizes.destinationWidth}};
+                          {"dst_width", sizes.destinationWidth},
+                          {"slots", sizes.pool}}; // of logs; other packages need not know it
   int64_t result[DLK_MAX_RANK];
-  check(dlk_arg_shape(handle, static_cast<int32_t>(index), all, 10, result));
+  check(dlk_arg_shape(handle, static_cast<int32_t>(index), all, info.ring ? 10 : 9, result));
   return {result, result + args[index].rank};
 }
 
