@@ -76,10 +76,11 @@ static CompileOptions parseOptions(StringRef text) {
   text.split('\n').first.split(parts, ' ', -1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
     auto [name, value] = part.split('=');
-    int64_t *number = name == "--value-tile"   ? &options.schedule.valueTile
-                      : name == "--key-lanes"  ? &options.schedule.keyLanes
-                      : name == "--key-warps"  ? &options.schedule.keyWarps
-                      : name == "--min-blocks" ? &options.schedule.minBlocks
+    dl::schedule::RecurrentOverrides &forced = options.schedules["decode"];
+    int64_t *number = name == "--value-tile"   ? &forced.valueTile
+                      : name == "--key-lanes"  ? &forced.keyLanes
+                      : name == "--key-warps"  ? &forced.keyWarps
+                      : name == "--min-blocks" ? &forced.minBlocks
                                                : nullptr;
     if (int64_t given = 0;
         number && !value.getAsInteger(10, given) && given >= 0 && given <= 1024) {
