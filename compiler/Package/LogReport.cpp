@@ -26,24 +26,6 @@ static constexpr int64_t kRows = 256, kHeads = 32;
 
 static StringRef nameOf(Type type) { return type.isF32() ? "f32" : type.isBF16() ? "bf16" : "f16"; }
 
-/// The storage type of an input or output.
-static StringRef storageType(StringRef name, Type pinned, const KernelRequest &request) {
-  for (StringRef given : request.types)
-    if (auto [argument, type] = given.split('='); argument == name)
-      return type;
-  return pinned ? nameOf(pinned) : StringRef(request.ioType);
-}
-
-static StringRef storageType(linattn::OperatorOp op, BlockArgument input,
-                             const KernelRequest &request) {
-  return storageType(op.getArgName(input), op.getPinnedType(input.getArgNumber()), request);
-}
-
-static bool isAlwaysF32(LogField::What what) {
-  // Sums over many tokens, and the one number that scales a vector, are worth four bytes.
-  return what == LogField::What::Decay || what == LogField::What::Factor;
-}
-
 static Type floatType(MLIRContext *context, StringRef name) {
   Builder builder(context);
   return name == "f32"    ? Type(builder.getF32Type())
@@ -51,9 +33,7 @@ static Type floatType(MLIRContext *context, StringRef name) {
                           : Type(builder.getF16Type());
 }
 
-schedule::LogProblem dl::package::logProblem(const StepAnalysis &step, const LogEntry &entry,
-                                             const KernelRequest &request) {
-  MLIRContext *context = step.op->getContext();
+static KernelTypes typesOf(const KernelRequest &request, MLIRContext *context) {
   KernelTypes types;
   types.keyDim = request.keyDim;
   types.valueDim = request.valueDim;
@@ -63,8 +43,17 @@ schedule::LogProblem dl::package::logProblem(const StepAnalysis &step, const Log
     auto [argument, type] = given.split('=');
     types.given.push_back({argument.str(), floatType(context, type)});
   }
-  return dl::logProblem(step, entry, types,
-                        {request.window, request.maxTokens, floatType(context, request.logType)});
+  return types;
+}
+
+static LogOptions optionsOf(const KernelRequest &request, MLIRContext *context) {
+  return {request.window, request.maxTokens, floatType(context, request.logType)};
+}
+
+schedule::LogProblem dl::package::logProblem(const StepAnalysis &step, const LogEntry &entry,
+                                             const KernelRequest &request) {
+  MLIRContext *context = step.op->getContext();
+  return dl::logProblem(step, entry, typesOf(request, context), optionsOf(request, context));
 }
 
 //===----------------------------------------------------------------------===//
@@ -116,6 +105,9 @@ private:
 } // namespace
 
 void Report::printFields(const KernelRequest &request, const schedule::LogPlan &plan) {
+  MLIRContext *context = op.getContext();
+  std::vector<HeldField> held =
+      holdFields(step, entry, plan, typesOf(request, context), optionsOf(request, context));
   SmallVector<std::string> shown;
   size_t width = 0;
   for (auto [number, chosen] : llvm::enumerate(plan.forms)) {
@@ -124,14 +116,10 @@ void Report::printFields(const KernelRequest &request, const schedule::LogPlan &
     width = std::max(width, shown.back().size());
   }
   for (auto [number, chosen] : llvm::enumerate(plan.forms)) {
-    const LogField &field = entry.fields[number];
-    const analysis::LogForm &form = field.forms[chosen];
-    StringRef type = form.input                ? storageType(op, form.input, request)
-                     : isAlwaysF32(field.what) ? "f32"
-                                               : StringRef(request.logType);
-    line(labelOf(field.what)) << llvm::formatv(
-        "{0}  {1,-4} {2,6} B   [{3}]\n", llvm::left_justify(shown[number], width), type,
-        wholeNumber(plan.fieldBytes[number]), reasonFor(entry, number, chosen));
+    line(labelOf(entry.fields[number].what))
+        << llvm::formatv("{0}  {1,-4} {2,6} B   [{3}]\n", llvm::left_justify(shown[number], width),
+                         nameOf(held[number].element), wholeNumber(plan.fieldBytes[number]),
+                         reasonFor(entry, number, chosen));
   }
 }
 

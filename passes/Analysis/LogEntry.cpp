@@ -244,7 +244,9 @@ void EntryBuilder::addWrite(const Write &write) {
   result.value = addValue(write, result);
   // A value that depends on the state is this write's alone and rounded last: it takes the scale
   // along. A copy of an input cannot.
-  if (!sourcesOf(result.scale).isParams()) {
+  // Where nothing else is held of a write, its factor says which entries there are.
+  bool isConstant = result.key == LogWrite::kNone && result.value == LogWrite::kNone;
+  if (isConstant || !sourcesOf(result.scale).isParams()) {
     result.isScaleInValue = result.value != LogWrite::kNone && !entry.fields[result.value].vector;
     if (!result.isScaleInValue)
       result.factor = addFactor(result.scale);

@@ -387,7 +387,11 @@ SmallVector<Value> LogEmitter::makeEntry(StepEmitter &emitter, ValueRange inputs
     const LogWrite &write = entry.writes[number];
     keep(write.key, [&] { return heldKey(emitter, number); });
     keep(write.value, [&] { return heldValue(emitter, number); });
-    keep(write.factor, [&] { return product(emitter, write.scale); });
+    keep(write.factor, [&] {
+      Value scale = product(emitter, write.scale);
+      Value one = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(1));
+      return scale ? scale : one;
+    });
   }
   for (unsigned number = 0; number < clocks.size(); ++number)
     keep(clocks[number].field, [&] { return clockAfter(emitter, log, number); });

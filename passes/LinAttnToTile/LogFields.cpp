@@ -85,18 +85,14 @@ static StringRef labelOf(LogField::What what) {
   llvm_unreachable("a field is one of four");
 }
 
-FailureOr<std::vector<HeldField>> dl::holdFields(const StepAnalysis &step, const LogEntry &entry,
-                                                 const KernelTypes &types,
-                                                 const LogOptions &options) {
-  llvm::Expected<schedule::LogPlan> plan =
-      schedule::planLog(logProblem(step, entry, types, options));
-  if (!plan)
-    return step.op->emitOpError("log: ") << llvm::toString(plan.takeError());
+std::vector<HeldField> dl::holdFields(const StepAnalysis &step, const LogEntry &entry,
+                                      const schedule::LogPlan &plan, const KernelTypes &types,
+                                      const LogOptions &options) {
   MLIRContext *context = step.op->getContext();
   std::vector<HeldField> result;
   for (size_t number = 0; number < entry.fields.size(); ++number) {
     const LogField &field = entry.fields[number];
-    const analysis::LogForm &form = field.forms[plan->forms[number]];
+    const analysis::LogForm &form = field.forms[plan.forms[number]];
     HeldField held{{}, Float32Type::get(context), field.axis, form.group, form.input};
     if (form.input) {
       held.element = inputType(step.op, form.input, types);

@@ -33,11 +33,10 @@ struct HeldField {
 schedule::LogProblem logProblem(const analysis::StepAnalysis &step, const analysis::LogEntry &entry,
                                 const KernelTypes &types, const LogOptions &options);
 
-/// How each field of the entry is held.
-mlir::FailureOr<std::vector<HeldField>> holdFields(const analysis::StepAnalysis &step,
-                                                   const analysis::LogEntry &entry,
-                                                   const KernelTypes &types,
-                                                   const LogOptions &options);
+/// How each field of the entry is held in the forms of `plan`.
+std::vector<HeldField> holdFields(const analysis::StepAnalysis &step,
+                                  const analysis::LogEntry &entry, const schedule::LogPlan &plan,
+                                  const KernelTypes &types, const LogOptions &options);
 
 /// Adds an array for each field; returns their positions.
 llvm::SmallVector<unsigned> addLogArguments(KernelArguments &arguments,

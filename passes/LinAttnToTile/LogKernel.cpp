@@ -449,8 +449,10 @@ LogicalResult dl::emitLogKernel(LogKernelKind kind, linattn::OperatorOp op,
   if (failed(step) || failed(step->require(analysis::Schedule::Log)))
     return failure();
   std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
-  FailureOr<std::vector<HeldField>> fields = holdFields(*step, *entry, types, options);
-  if (failed(fields))
-    return failure();
-  return LogKernel(op, *step, *entry, *fields, types, plan, options).emit(kind);
+  llvm::Expected<schedule::LogPlan> held =
+      schedule::planLog(logProblem(*step, *entry, types, options));
+  if (!held)
+    return op->emitOpError("log: ") << llvm::toString(held.takeError());
+  std::vector<HeldField> fields = holdFields(*step, *entry, *held, types, options);
+  return LogKernel(op, *step, *entry, fields, types, plan, options).emit(kind);
 }

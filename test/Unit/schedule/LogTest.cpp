@@ -72,6 +72,49 @@ LogTraffic trafficOf(double state, double entry, double io = 0) { return {state,
 // Entries
 //===----------------------------------------------------------------------===//
 
+TEST(LogEntryBytes, FormsThatNoKernelHoldsAreNotChosen) {
+  LogProblem problem = channelDelta(/*hasRawGate=*/true);
+  for (LogField &field : problem.fields)
+    if (field.forms.size() > 1)
+      field.forms.back().isServed = false; // the raw gate
+  EXPECT_EQ(planOf(problem).traffic.entry, 1280);
+}
+
+TEST(LogKernelPlan, WiderTilesWhereKIsContiguous) {
+  RecurrentProblem problem;
+  problem.keyDim = problem.valueDim = 128;
+  for (StateLayout layout : {StateLayout::KV, StateLayout::VK}) {
+    problem.layout = layout;
+    RecurrentPlan usual = llvm::cantFail(planRecurrent(problem));
+    RecurrentPlan log = llvm::cantFail(planLogKernel(problem));
+    EXPECT_EQ(log.valueTile, layout == StateLayout::VK ? 2 * usual.valueTile : usual.valueTile);
+    EXPECT_EQ(log.state.lanes, usual.state.lanes); // the same sums along K
+    EXPECT_EQ(log.state.warps[0], usual.state.warps[0]);
+    RecurrentOverrides forced;
+    forced.valueTile = usual.valueTile;
+    EXPECT_EQ(llvm::cantFail(planLogKernel(problem, forced)).valueTile, usual.valueTile);
+  }
+}
+
+TEST(LogKernelPlan, TilesOfEntriesGoWithThoseOfTheState) {
+  for (StateLayout layout : {StateLayout::KV, StateLayout::VK})
+    for (auto [K, V] : {std::pair(16, 16), std::pair(96, 192), std::pair(128, 128)})
+      for (int64_t entries : {1, 3, 4, 16, 17, 64}) {
+        RecurrentProblem problem;
+        problem.keyDim = K, problem.valueDim = V, problem.layout = layout;
+        RecurrentPlan plan = llvm::cantFail(planLogKernel(problem));
+        LogTiles tiles = logTiles(plan, K, entries);
+        auto keys = llvm::cantFail(dl::layout::blocked({entries, K}, tiles.keys));
+        auto values = llvm::cantFail(dl::layout::blocked({entries, plan.valueTile}, tiles.values));
+        auto state = llvm::cantFail(dl::layout::blocked({K, plan.valueTile}, plan.state));
+        EXPECT_EQ(keys.numThreads, state.numThreads);
+        // What tile.dot asks of its two matrices.
+        EXPECT_EQ(values.slice(0), state.slice(0));
+        EXPECT_EQ(values.reductionLaneMasks(0), state.reductionLaneMasks(0));
+        EXPECT_EQ(values.reductionWarpDigits(0), state.reductionWarpDigits(0));
+      }
+}
+
 TEST(LogEntryBytes, OfTheRulesThatEnginesRun) {
   EXPECT_EQ(planOf(scalarDelta()).traffic.entry, 772); // 256 + 512 + 4
   EXPECT_EQ(planOf(channelDelta(/*hasRawGate=*/false)).traffic.entry, 1280);
