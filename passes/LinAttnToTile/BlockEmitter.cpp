@@ -168,7 +168,7 @@ Value BlockEmitter::load(Value memory, ArrayRef<Value> leading, Type type) {
     return memref::LoadOp::create(builder, loc, memory, at.indices);
   Type result = layouts.place(type, cast<MemRefType>(memory.getType()).getElementType());
   return tile::LoadOp::create(builder, loc, result, memory, at.indices, at.axes,
-                              builder.getDenseBoolArrayAttr(at.inBounds));
+                              builder.getDenseBoolArrayAttr(at.inBounds), /*count=*/Value());
 }
 
 void BlockEmitter::store(Value value, Value memory, ArrayRef<Value> leading, Type type) {
@@ -177,7 +177,7 @@ void BlockEmitter::store(Value value, Value memory, ArrayRef<Value> leading, Typ
     memref::StoreOp::create(builder, loc, value, memory, at.indices);
   else
     tile::StoreOp::create(builder, loc, value, memory, at.indices, at.axes,
-                          builder.getDenseBoolArrayAttr(at.inBounds));
+                          builder.getDenseBoolArrayAttr(at.inBounds), /*count=*/Value());
 }
 
 IRMapping BlockEmitter::loadParams(ArrayRef<unsigned> where) {
@@ -256,9 +256,9 @@ SmallVector<int64_t> BlockEmitter::stateAxes() const {
 SmallVector<Value> BlockEmitter::loadStates(ArrayRef<unsigned> where, Value slot) {
   SmallVector<Value> states;
   for (unsigned i : where)
-    states.push_back(tile::LoadOp::create(builder, loc, layouts.matrix(types.state), argument(i),
-                                          stateIndices(slot), stateAxes(),
-                                          builder.getDenseBoolArrayAttr({true, wholeTiles()})));
+    states.push_back(tile::LoadOp::create(
+        builder, loc, layouts.matrix(types.state), argument(i), stateIndices(slot), stateAxes(),
+        builder.getDenseBoolArrayAttr({true, wholeTiles()}), /*count=*/Value()));
   return states;
 }
 
@@ -301,5 +301,5 @@ void BlockEmitter::storeStates(ArrayRef<unsigned> where, ValueRange states, Valu
   for (auto [i, state] : llvm::zip(where, states))
     tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(i),
                           stateIndices(slot), stateAxes(),
-                          builder.getDenseBoolArrayAttr({true, wholeTiles()}));
+                          builder.getDenseBoolArrayAttr({true, wholeTiles()}), /*count=*/Value());
 }

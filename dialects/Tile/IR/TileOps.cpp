@@ -138,7 +138,7 @@ LogicalResult IsPresentOp::verify() {
 
 static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange indices,
                                   ArrayRef<int64_t> axes, std::optional<ArrayRef<bool>> inBounds,
-                                  RankedTensorType tensor) {
+                                  RankedTensorType tensor, bool counted = false) {
   if (static_cast<int64_t>(indices.size()) != memory.getRank()) // C1
     return op->emitOpError("C1: expected ")
            << memory.getRank() << " indices, got " << indices.size();
@@ -148,11 +148,11 @@ static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange i
     return op->emitOpError("C1: expected ")
            << axes.size() << " in_bounds flags, got " << inBounds->size();
   llvm::SmallDenseSet<int64_t> seen;
-  for (int64_t axis : axes) {
+  for (auto [i, axis] : llvm::enumerate(axes)) {
     if (axis < 0 || axis >= memory.getRank() || !seen.insert(axis).second)
       return op->emitOpError("C1: expected distinct axes below ")
              << memory.getRank() << ", got " << axes;
-    if (memory.isDynamicDim(axis)) // C2
+    if (memory.isDynamicDim(axis) && !(counted && i == 0)) // C2
       return op->emitOpError("C2: expected a static size in memref dimension ")
              << axis << ", got " << memory;
   }
@@ -164,12 +164,12 @@ static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange i
 
 LogicalResult LoadOp::verify() {
   return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(),
-                      getInBounds(), getResult().getType());
+                      getInBounds(), getResult().getType(), bool(getCount()));
 }
 
 LogicalResult StoreOp::verify() {
   return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(),
-                      getInBounds(), getValue().getType());
+                      getInBounds(), getValue().getType(), bool(getCount()));
 }
 
 LogicalResult RingLoadOp::verify() {
@@ -244,6 +244,25 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
+LogicalResult CoordinateOp::verify() {
+  RankedTensorType type = getResult().getType();
+  int64_t axis = getAxis();
+  if (axis < 0 || axis >= type.getRank() || !type.getElementType().isInteger(32))
+    return emitOpError("C1: expected an axis of a tensor of i32, got ") << axis << " of " << type;
+  return success();
+}
+
+LogicalResult ScanOp::verify() {
+  RankedTensorType type = getValue().getType();
+  int64_t axis = getAxis(), run = getRun();
+  if (axis < 0 || axis >= type.getRank())
+    return emitOpError("C1: expected an axis of ") << type << ", got " << axis;
+  if (run <= 0 || type.getDimSize(axis) % run != 0)
+    return emitOpError("C1: expected a run that divides ")
+           << type.getDimSize(axis) << ", got " << run;
+  return success();
+}
+
 /// C2 and C3 of a product with two parts.
 static LogicalResult verifySecondPart(DotOp op) {
   RankedTensorType first = op.getMatrix().getType();
@@ -309,75 +328,6 @@ LogicalResult ConvertOp::verify() {
 
 OpFoldResult ConvertOp::fold(FoldAdaptor) {
   return getValue().getType() == getResult().getType() ? getValue() : OpFoldResult();
-}
-
-static bool isElement(Type type, dl::layout::ElementKind kind) {
-  switch (kind) {
-  case dl::layout::ElementKind::BF16:
-    return type.isBF16();
-  case dl::layout::ElementKind::F16:
-    return type.isF16();
-  case dl::layout::ElementKind::TF32:
-  case dl::layout::ElementKind::F32:
-    return type.isF32();
-  }
-  return false;
-}
-
-/// C4: what a descriptor can address. Instructions read whole tiles: nothing masks B in shared
-/// memory.
-static LogicalResult verifyDescriptor(MmaOp op, SharedType b, const dl::layout::Instruction &row,
-                                      int64_t warpsN) {
-  if (llvm::Error error =
-          dl::layout::wgmmaDescriptor(llvm::cantFail(getLayout(b)), dl::layout::Major::K)
-              .takeError())
-    return op.emitOpError("C4: ") << llvm::toString(std::move(error));
-  if (b.getShape()[0] % (row.n * warpsN) != 0 || b.getShape()[1] % row.k != 0)
-    return op.emitOpError("C4: expected b with a multiple of ")
-           << row.n * warpsN << " rows and of " << row.k << " columns, got " << b;
-  return success();
-}
-
-static LogicalResult verifyFragments(MmaOp op, FragmentAttr a, FragmentAttr b,
-                                     FragmentAttr c) { // C2
-  for (FragmentAttr factor : {a, b})
-    if (factor &&
-        (factor.getInstruction() != c.getInstruction() || factor.getWarps() != c.getWarps()))
-      return op.emitOpError("C2: expected one instruction row and one split over warps, got ")
-             << factor << " and " << c;
-  return success();
-}
-
-LogicalResult MmaOp::verify() {
-  RankedTensorType a = getA().getType(), c = getC().getType();
-  auto fa = dyn_cast<FragmentAttr>(a.getEncoding()), fc = dyn_cast<FragmentAttr>(c.getEncoding());
-  if (!fa || !fc || fa.getOperand() != "a" || fc.getOperand() != "c")
-    return emitOpError("C2: expected fragments \"a\" and \"c\", got ") << a << " and " << c;
-  auto shared = dyn_cast<SharedType>(getB().getType());
-  auto tensor = dyn_cast<RankedTensorType>(getB().getType());
-  auto fb = tensor ? dyn_cast<FragmentAttr>(tensor.getEncoding()) : FragmentAttr();
-  if (tensor && (!fb || fb.getOperand() != "b"))
-    return emitOpError("C2: expected fragment \"b\", got ") << tensor;
-  if (failed(verifyFragments(*this, fa, fb, fc)))
-    return failure();
-  const dl::layout::Instruction *row =
-      llvm::cantFail(dl::layout::findInstruction(fc.getInstruction()));
-  if (row->b.inRegisters() != static_cast<bool>(tensor))
-    return emitOpError("C2: expected b in ")
-           << (row->b.inRegisters() ? "registers" : "shared memory") << " for " << row->name;
-  ArrayRef<int64_t> bs = shared ? shared.getShape() : tensor.getShape();
-  if (bs.size() != 2 || a.getDimSize(0) != c.getDimSize(0) ||
-      bs[shared ? 1 : 0] != a.getDimSize(1) || bs[shared ? 0 : 1] != c.getDimSize(1)) // C1
-    return emitOpError("C1: expected M x K, ") << (shared ? "N x K" : "K x N") << " and M x N, got "
-                                               << a << ", " << getB().getType() << " and " << c;
-  Type be = shared ? shared.getElementType() : tensor.getElementType();
-  if (!isElement(a.getElementType(), row->input) || !isElement(be, row->input) ||
-      !isElement(c.getElementType(), row->accumulator)) // C3
-    return emitOpError("C3: expected inputs of ")
-           << dl::layout::stringify(row->input) << " and accumulators of "
-           << dl::layout::stringify(row->accumulator) << ", got " << a.getElementType() << ", "
-           << be << " and " << c.getElementType();
-  return shared ? verifyDescriptor(*this, shared, *row, fc.getWarps()[1]) : success();
 }
 
 bool dl::tile::startsEarly(Operation *kernel) {

@@ -133,31 +133,37 @@ class Tile_MemoryOp<string opMnemonic, list<Trait> traits = []> : Tile_Op<opMnem
   string commonDescription = [{
     `indices` locate the tile's first element; tensor axis i runs along memref dimension axes[i]. Along these dimensions the
     memref's size must be static: elements at or past it are left out (loads give zero). `in_bounds` promises, for each axis,
-    that no element of the tensor is one of these.
+    that no element of the tensor is one of these. With `count` the first axis counts rows: those from `count` on are left
+    out, whatever the memref's size, which may then be dynamic.
 
     Constraints:
     - C1: one index per memref dimension; one axis and, if present, one `in_bounds` per tensor dimension; axes distinct
       and in range.
-    - C2: element types agree; the memref dimensions of `axes` are static.
+    - C2: element types agree; the memref dimensions of `axes` are static, but for the first one of a tensor with a `count`.
 
   }];
 }
 
-def Tile_LoadOp : Tile_MemoryOp<"load", [MemoryEffects<[MemRead]>]> {
+def Tile_LoadOp : Tile_MemoryOp<"load", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "global memory to registers";
   let description = commonDescription # [{
     Example:
     ```mlir
     %v = tile.load %values[%n, %t, %h, %v0] axes [3] : memref<?x?x?x96xbf16, strided<[?, ?, ?, 1]>> -> tensor<64xbf16, #tile.slice<0, #rows>>
+    %c = tile.load %values[%n, %t, %h, %v0] axes [1, 3] count %left : memref<?x?x?x96xbf16, strided<[?, ?, ?, 1]>> -> tensor<32x96xbf16, #rows>
     ```
   }];
-  let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes, OptionalAttr<DenseBoolArrayAttr>:$in_bounds);
+  let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes, OptionalAttr<DenseBoolArrayAttr>:$in_bounds,
+                       Optional<I32>:$count);
   let results = (outs Tile_Distributed:$result);
-  let assemblyFormat = "$memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? attr-dict `:` type($memory) `->` type($result)";
+  let assemblyFormat = [{
+    $memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? (`count` $count^)? attr-dict `:` type($memory) `->`
+    type($result)
+  }];
   let hasVerifier = 1;
 }
 
-def Tile_StoreOp : Tile_MemoryOp<"store", [MemoryEffects<[MemWrite]>]> {
+def Tile_StoreOp : Tile_MemoryOp<"store", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "registers to global memory; of several copies of an element one is written";
   let description = commonDescription # [{
     Example:
@@ -166,8 +172,11 @@ def Tile_StoreOp : Tile_MemoryOp<"store", [MemoryEffects<[MemWrite]>]> {
     ```
   }];
   let arguments = (ins Tile_Distributed:$value, AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes,
-                       OptionalAttr<DenseBoolArrayAttr>:$in_bounds);
-  let assemblyFormat = "$value `,` $memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? attr-dict `:` type($value) `,` type($memory)";
+                       OptionalAttr<DenseBoolArrayAttr>:$in_bounds, Optional<I32>:$count);
+  let assemblyFormat = [{
+    $value `,` $memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? (`count` $count^)? attr-dict `:`
+    type($value) `,` type($memory)
+  }];
   let hasVerifier = 1;
 }
 
@@ -269,6 +278,44 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let arguments = (ins Variadic<Tile_DistributedF32>:$values, I64Attr:$axis);
   let results = (outs Variadic<AnyType>:$results);
   let assemblyFormat = "$values `axis` $axis attr-dict `:` type($values) `->` type($results)";
+  let hasVerifier = 1;
+}
+
+def Tile_CoordinateOp : Tile_Op<"coordinate", [Pure]> {
+  let summary = "each element's coordinate along an axis";
+  let description = [{
+    Constraint C1: the axis is one of the result's, whose elements are i32.
+
+    Example:
+    ```mlir
+    %i = tile.coordinate axis 0 : tensor<32x128xi32, #rows>
+    ```
+  }];
+  let arguments = (ins I64Attr:$axis);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "`axis` $axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ScanOp : Tile_Op<"scan", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "running sums along an axis, within runs";
+  let description = [{
+    The axis is cut into runs of `run` elements. An element of the result is the sum of its run's elements up to and
+    including itself or, `reverse`, from itself to the run's end; `exclusive` leaves itself out. Sums are of neighbours
+    only, never differences, so that an infinity or a large number stays where it is.
+
+    The order is fixed by the layout: a thread's own elements first, then threads in the order of the axis.
+
+    Constraint C1: the axis is one of the operand's and `run` a positive divisor of its size.
+
+    Example:
+    ```mlir
+    %g = tile.scan %log_decay axis 0 run 16 reverse exclusive : tensor<32x128xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Tile_DistributedF32:$value, I64Attr:$axis, I64Attr:$run, UnitAttr:$reverse, UnitAttr:$exclusive);
+  let results = (outs Tile_DistributedF32:$result);
+  let assemblyFormat = "$value `axis` $axis `run` $run (`reverse` $reverse^)? (`exclusive` $exclusive^)? attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 
@@ -413,33 +460,6 @@ def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "(`async_proxy` $async_proxy^)? attr-dict";
 }
 
-def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "result"]>]> {
-  let summary = "D = A B + C on tensor cores";
-  let description = [{
-    `c` and the result carry the "c" fragment of an instruction row, `a` its "a" fragment; `b` is the "b" fragment in
-    registers (mma.sync) or a shared buffer N x K, K contiguous (wgmma). The instruction repeats over M, N and K; each
-    element sums over K in ascending order, padding takes no part. 32-bit factors in registers are rounded to tf32 (to
-    nearest, ties away from zero); in shared memory they must be tf32 already, or the hardware drops the low 13 bits.
-
-    A shared b must be visible to the hardware's descriptors: `tile.barrier async_proxy` after the stores that fill it.
-    The op waits for its result, so b may be overwritten after one more `tile.barrier`.
-
-    Constraints:
-    - C1: a is M x K, b is K x N in registers or N x K in shared memory, c and the result are M x N.
-    - C2: the fragments name the same instruction row and the same split over warps; shared b needs a row that reads
-      descriptors.
-    - C3: element types are those of the row.
-    - C4: shared b is swizzled, N a multiple of the row's n times the groups of warps along N, K one of the row's k.
-
-    Example:
-    ```mlir
-    %d = tile.mma %a, %b, %c : tensor<64x32xbf16, #fa>, tensor<32x16xbf16, #fb>, tensor<64x16xf32, #fc>
-    ```
-  }];
-  let arguments = (ins Tile_Distributed:$a, AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$b, Tile_Distributed:$c);
-  let results = (outs Tile_Distributed:$result);
-  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c)";
-  let hasVerifier = 1;
-}
+include "dialects/Tile/IR/TileMatrixOps.td"
 
 #endif // DL_DIALECTS_TILE_TILEOPS

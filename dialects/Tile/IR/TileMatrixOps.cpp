@@ -1,0 +1,126 @@
+//===- TileMatrixOps.cpp - Verifiers of products, Grams and triangular systems ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Layout/Atoms.h"
+#include "dialects/Tile/IR/Tile.h"
+
+using namespace mlir;
+using namespace dl::tile;
+
+static bool isElement(Type type, dl::layout::ElementKind kind) {
+  switch (kind) {
+  case dl::layout::ElementKind::BF16:
+    return type.isBF16();
+  case dl::layout::ElementKind::F16:
+    return type.isF16();
+  case dl::layout::ElementKind::TF32:
+  case dl::layout::ElementKind::F32:
+    return type.isF32();
+  }
+  return false;
+}
+
+/// C4: what instructions can read. They read whole tiles: nothing masks B in shared memory.
+static LogicalResult verifyShared(MmaOp op, SharedType b, const dl::layout::Instruction &row,
+                                  int64_t warpsN) {
+  int64_t rows = b.getShape()[op.getTransposed() ? 1 : 0],
+          columns = b.getShape()[op.getTransposed() ? 0 : 1];
+  if (row.b.inRegisters() && bitsOf(row.input) != 16)
+    return op.emitOpError("C4: expected elements of 16 bits in shared memory for ")
+           << row.name << ", got " << b;
+  if (llvm::Error error =
+          row.b.inRegisters()
+              ? llvm::Error::success()
+              : dl::layout::wgmmaDescriptor(llvm::cantFail(getLayout(b)), dl::layout::Major::K)
+                    .takeError())
+    return op.emitOpError("C4: ") << llvm::toString(std::move(error));
+  if (rows % (row.n * warpsN) != 0 || columns % row.k != 0)
+    return op.emitOpError("C4: expected b with a multiple of ")
+           << row.n * warpsN << " along N and of " << row.k << " along K, got " << b;
+  return success();
+}
+
+static LogicalResult verifyFragments(MmaOp op, FragmentAttr a, FragmentAttr b,
+                                     FragmentAttr c) { // C2
+  for (FragmentAttr factor : {a, b})
+    if (factor &&
+        (factor.getInstruction() != c.getInstruction() || factor.getWarps() != c.getWarps()))
+      return op.emitOpError("C2: expected one instruction row and one split over warps, got ")
+             << factor << " and " << c;
+  return success();
+}
+
+LogicalResult MmaOp::verify() {
+  RankedTensorType a = getA().getType(), c = getC().getType();
+  auto fa = dyn_cast<FragmentAttr>(a.getEncoding()), fc = dyn_cast<FragmentAttr>(c.getEncoding());
+  if (!fa || !fc || fa.getOperand() != "a" || fc.getOperand() != "c")
+    return emitOpError("C2: expected fragments \"a\" and \"c\", got ") << a << " and " << c;
+  auto shared = dyn_cast<SharedType>(getB().getType());
+  auto tensor = dyn_cast<RankedTensorType>(getB().getType());
+  auto fb = tensor ? dyn_cast<FragmentAttr>(tensor.getEncoding()) : FragmentAttr();
+  if (tensor && (!fb || fb.getOperand() != "b"))
+    return emitOpError("C2: expected fragment \"b\", got ") << tensor;
+  if (failed(verifyFragments(*this, fa, fb, fc)))
+    return failure();
+  const dl::layout::Instruction *row =
+      llvm::cantFail(dl::layout::findInstruction(fc.getInstruction()));
+  if (!row->b.inRegisters() && tensor)
+    return emitOpError("C2: expected b in shared memory for ") << row->name;
+  if (getTransposed() && (!shared || !row->b.inRegisters()))
+    return emitOpError("C5: expected a shared b of mma.sync to be transposed, got ")
+           << getB().getType() << " for " << row->name;
+  ArrayRef<int64_t> bs = shared ? shared.getShape() : tensor.getShape();
+  unsigned axisN = shared && !getTransposed() ? 0 : 1;
+  if (bs.size() != 2 || a.getDimSize(0) != c.getDimSize(0) || bs[1 - axisN] != a.getDimSize(1) ||
+      bs[axisN] != c.getDimSize(1)) // C1
+    return emitOpError("C1: expected M x K, ")
+           << (axisN == 0 ? "N x K" : "K x N") << " and M x N, got " << a << ", "
+           << getB().getType() << " and " << c;
+  Type be = shared ? shared.getElementType() : tensor.getElementType();
+  if (!isElement(a.getElementType(), row->input) || !isElement(be, row->input) ||
+      !isElement(c.getElementType(), row->accumulator)) // C3
+    return emitOpError("C3: expected inputs of ")
+           << dl::layout::stringify(row->input) << " and accumulators of "
+           << dl::layout::stringify(row->accumulator) << ", got " << a.getElementType() << ", "
+           << be << " and " << c.getElementType();
+  return shared ? verifyShared(*this, shared, *row, fc.getWarps()[1]) : success();
+}
+
+LogicalResult GramOp::verify() {
+  auto a = getA().getType();
+  if (a.getShape().size() != 2 || !(a.getElementType().isBF16() || a.getElementType().isF16()))
+    return emitOpError("C1: expected C x K of bf16 or f16, got ") << a;
+  int64_t rows = a.getShape()[0], depth = a.getShape()[1];
+  if (getX().empty() || getX().size() != getGram().size())
+    return emitOpError("C1: expected one result per x and at least one, got ")
+           << getGram().size() << " for " << getX().size();
+  for (Value x : getX())
+    if (auto type = cast<SharedType>(x.getType());
+        type.getShape() != a.getShape() || type.getElementType() != a.getElementType())
+      return emitOpError("C1: expected x as a, ") << a << ", got " << type;
+  for (Value gram : getGram())
+    if (auto type = cast<SharedType>(gram.getType());
+        type.getShape() != ArrayRef<int64_t>{rows, rows} || !type.getElementType().isF32())
+      return emitOpError("C1: expected a result of ")
+             << rows << " x " << rows << " f32, got " << type;
+  if (rows % 16 != 0 || depth % 16 != 0)
+    return emitOpError("C2: expected multiples of 16, got ") << a;
+  if (std::optional<int64_t> half = getHalf();
+      half && (*half <= 0 || !llvm::isPowerOf2_64(*half) || rows % (2 * *half) != 0))
+    return emitOpError("C3: expected half to be a power of two that divides ")
+           << rows / 2 << ", got " << *half;
+  return success();
+}
+
+LogicalResult InvertUnitLowerOp::verify() {
+  RankedTensorType type = getValue().getType();
+  int64_t rows = type.getDimSize(0);
+  if (type.getRank() != 2 || type.getDimSize(1) != rows || rows < 16 || rows > 128 ||
+      !llvm::isPowerOf2_64(rows))
+    return emitOpError("C1: expected 16, 32, 64 or 128 rows and as many columns, got ") << type;
+  return success();
+}

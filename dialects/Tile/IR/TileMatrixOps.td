@@ -1,0 +1,101 @@
+//===- TileMatrixOps.td - Products, Grams and triangular systems of one thread block ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Included by TileOps.td, where what ops have in common is defined.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DL_DIALECTS_TILE_TILEMATRIXOPS
+#define DL_DIALECTS_TILE_TILEMATRIXOPS
+
+def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "result"]>]> {
+  let summary = "D = A B + C on tensor cores";
+  let description = [{
+    `c` and the result carry the "c" fragment of an instruction row, `a` its "a" fragment; `b` is the "b" fragment in
+    registers (mma.sync) or a shared buffer N x K, K contiguous (either). The instruction repeats over M, N and K; each
+    element sums over K in ascending order, padding takes no part. 32-bit factors in registers are rounded to tf32 (to
+    nearest, ties away from zero); in shared memory they must be tf32 already, or the hardware drops the low 13 bits.
+
+    With `transposed` the shared buffer is K x N, N contiguous.
+
+    A shared b must be visible: `tile.barrier` after the stores that fill it, with `async_proxy` for instructions that
+    read it through descriptors. The op waits for its result, so b may be overwritten after one more `tile.barrier`.
+
+    Constraints:
+    - C1: a is M x K, b is K x N in registers, N x K in shared memory (K x N if transposed), c and the result are M x N.
+    - C2: the fragments name the same instruction row and the same split over warps; b is in shared memory where the row
+      reads descriptors.
+    - C3: element types are those of the row.
+    - C4: shared b is swizzled, N a multiple of the row's n times the groups of warps along N, K one of the row's k. For
+      mma.sync it has 16-bit elements and any swizzle.
+    - C5: only a shared b of mma.sync is transposed.
+
+    Example:
+    ```mlir
+    %d = tile.mma %a, %b, %c : tensor<64x32xbf16, #fa>, tensor<32x16xbf16, #fb>, tensor<64x16xf32, #fc>
+    ```
+  }];
+  let arguments = (ins Tile_Distributed:$a, AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$b, Tile_Distributed:$c, UnitAttr:$transposed);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$a `,` $b `,` $c (`transposed` $transposed^)? attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let hasVerifier = 1;
+}
+
+def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "products of the rows of buffers with earlier rows of another, on tensor cores";
+  let description = [{
+    Of C x K buffers x and a, and for pairs of rows i and j, result[i, j] = sum over k of x[i, k] a[j, k]. Without `half`
+    these are all pairs j <= i, and some more whose values mean nothing. With `half` = h they are the pairs which blocks of
+    2h rows have between their later and their earlier half,
+
+      i / 2h = j / 2h,   (i / h) odd,   (j / h) even;
+
+    every pair j < i is one of exactly one h = 1, 2, 4 .. C/2. Other elements of the result stay as they are.
+
+    Sums over k are in ascending order of steps of 16, in f32. Each x has a result of its own. All are buffers; barriers
+    are the user's: `tile.barrier` between the stores that fill x and a and this op, and between it and loads of the result.
+
+    Constraints:
+    - C1: x and a are C x K, of bf16 or f16; results are C x C of f32; there are as many x as results and at least one.
+    - C2: C and K are multiples of 16.
+    - C3: `half`, where it is given, is a power of two that divides C/2.
+
+    Example:
+    ```mlir
+    tile.gram %k with %k into %kk half 8 : !tile.shared<32x128xbf16, #tile.swizzled<128>>
+        with !tile.shared<32x128xbf16, #tile.swizzled<128>> into !tile.shared<32x32xf32, #tile.swizzled<0>>
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_SharedType>:$x, Tile_SharedType:$a, Variadic<Tile_SharedType>:$gram, OptionalAttr<I64Attr>:$half);
+  let assemblyFormat = "$x `with` $a `into` $gram (`half` $half^)? attr-dict `:` qualified(type($x)) `with` qualified(type($a)) `into` qualified(type($gram))";
+  let hasVerifier = 1;
+}
+
+def Tile_InvertUnitLowerOp : Tile_Op<"invert_unit_lower", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "the inverse of a matrix with ones on its diagonal and zeros above";
+  let description = [{
+    The result is (I + A)^-1, in f32: the operand's elements below the diagonal are those of A, the others are not looked
+    at. Diagonal blocks of 16 rows are inverted by substitution and joined by products of blocks, which grow to twice the
+    size in each step: [[P, 0], [X, Q]]^-1 = [[P', 0], [-Q' X P', Q']]. Nothing is squared, so nothing grows that the
+    inverse does not have.
+
+    This solves the triangular system of a chunk of tokens, in which writes meet the reads they are made of.
+
+    Constraint C1: the matrix is square, of a power of two times 16 rows, at most 128.
+
+    Example:
+    ```mlir
+    %t = tile.invert_unit_lower %a : tensor<32x32xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Tile_DistributedF32:$value);
+  let results = (outs Tile_DistributedF32:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+#endif // DL_DIALECTS_TILE_TILEMATRIXOPS
