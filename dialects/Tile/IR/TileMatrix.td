@@ -1,4 +1,4 @@
-//===- TileMatrixOps.td - Products, Grams and triangular systems of one thread block ---===//
+//===- TileMatrix.td - Products, Grams and triangular systems of one thread block ---===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef DL_DIALECTS_TILE_TILEMATRIXOPS
-#define DL_DIALECTS_TILE_TILEMATRIXOPS
+#ifndef DL_DIALECTS_TILE_TILEMATRIX
+#define DL_DIALECTS_TILE_TILEMATRIX
 
 def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "result"]>]> {
   let summary = "D = A B + C on tensor cores";
@@ -98,4 +98,4 @@ def Tile_InvertUnitLowerOp : Tile_Op<"invert_unit_lower", [Pure, AllTypesMatch<[
   let hasVerifier = 1;
 }
 
-#endif // DL_DIALECTS_TILE_TILEMATRIXOPS
+#endif // DL_DIALECTS_TILE_TILEMATRIX
