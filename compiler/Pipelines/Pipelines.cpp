@@ -85,6 +85,15 @@ void dl::buildRecurrentPipeline(OpPassManager &manager, const RecurrentOptions &
   manager.addPass(createCSEPass());
 }
 
+void dl::buildChunkwisePipeline(OpPassManager &manager, const ChunkwiseOptions &options) {
+  addPlainStep(manager, options.set);
+  auto schedule = scheduleOptions<ScheduleChunkwiseOptions>(options);
+  schedule.chunk = options.chunk;
+  manager.addPass(createScheduleChunkwise(schedule));
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+}
+
 void dl::buildLogPipeline(OpPassManager &manager, const LogPipelineOptions &options) {
   addPlainStep(manager, options.set);
   auto schedule = scheduleOptions<ScheduleLogOptions>(options);
@@ -98,6 +107,8 @@ void dl::buildLogPipeline(OpPassManager &manager, const LogPipelineOptions &opti
 }
 
 void dl::buildTileToNVVMPipeline(OpPassManager &manager) {
+  manager.addNestedPass<tile::KernelOp>(createTileExpandGram());
+  manager.addNestedPass<tile::KernelOp>(createCSEPass());
   manager.addNestedPass<tile::KernelOp>(createTileExpandMath());
   manager.addPass(createConvertTileToNVVM());
   manager.addNestedPass<gpu::GPUModuleOp>(createCSEPass());
@@ -111,6 +122,8 @@ void dl::buildTileToNVVMPipeline(OpPassManager &manager) {
 }
 
 void dl::buildTileToCPUPipeline(OpPassManager &manager) {
+  manager.addNestedPass<tile::KernelOp>(createTileExpandGram());
+  manager.addNestedPass<tile::KernelOp>(createCSEPass());
   manager.addNestedPass<tile::KernelOp>(createTileExpandMath());
   manager.addPass(createConvertTileToCPU());
   manager.addPass(createCSEPass());
@@ -142,6 +155,9 @@ void dl::registerPasses() {
                                            buildPreparePipeline);
   PassPipelineRegistration<RecurrentOptions>(
       "linattn-to-recurrent", "Operators to recurrent tile kernels", buildRecurrentPipeline);
+  PassPipelineRegistration<ChunkwiseOptions>(
+      "linattn-to-chunkwise", "Operators to tile kernels that take chunks of tokens",
+      buildChunkwisePipeline);
   PassPipelineRegistration<LogPipelineOptions>(
       "linattn-to-log", "Operators to tile kernels with states as a base and a log",
       buildLogPipeline);

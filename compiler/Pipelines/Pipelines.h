@@ -60,6 +60,14 @@ template <typename Options> struct KernelOptions : mlir::PassPipelineOptions<Opt
 struct RecurrentOptions : KernelOptions<RecurrentOptions> {};
 void buildRecurrentPipeline(mlir::OpPassManager &manager, const RecurrentOptions &options);
 
+/// `--linattn-to-chunkwise`: operators to tile kernels that take chunks of tokens.
+struct ChunkwiseOptions : KernelOptions<ChunkwiseOptions> {
+  Option<int64_t> chunk{*this, "chunk",
+                        llvm::cl::desc("tokens taken at a time: 16, 32, 64 or 128, 0: chosen"),
+                        llvm::cl::init(0)};
+};
+void buildChunkwisePipeline(mlir::OpPassManager &manager, const ChunkwiseOptions &options);
+
 /// `--linattn-to-log`: operators to a tile kernel that keeps their states as a base and a log.
 struct LogPipelineOptions : KernelOptions<LogPipelineOptions> {
   Option<std::string> kernel{*this, "kernel", llvm::cl::desc("plan, append, merge or materialize"),

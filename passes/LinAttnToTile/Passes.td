@@ -55,6 +55,35 @@ def ScheduleRecurrent : Pass<"linattn-schedule-recurrent", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect"];
 }
 
+def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
+  let summary = "C tokens at a time by matrix products: one tile.kernel per operator";
+  let description = [{
+    Replaces each `linattn.operator` (options set, ops expanded) by the `tile.kernel` that runs the tokens of every row in
+    chunks of C. A block owns one row, one value head and a tile of V and walks the row's chunks with the state in the
+    accumulators of a matrix instruction, transposed. Per chunk, from the affine normal form (passes/Analysis):
+
+    1. token-local maths for all C tokens;
+    2. `tile.decayed_gram`: for each read, x_t . a_s e^(decays in between) with every earlier token's write;
+    3. `tile.invert_unit_lower`: where writes depend on reads, they solve a triangular system (I - gamma N) B = D + gamma X S0;
+    4. reads of the state before the chunk, writes, outputs N B + X S0 and the new state e^G S0 + A^T B, by `tile.mma`
+       with factors in bf16 and sums in f32.
+
+    Steps 2 and 3 are ops until `--tile-expand-gram`, so that a kernel reads like its mathematics. Tokens behind the end of
+    a row neither decay, read nor write. Which rows, states and slots there are is as in `--linattn-schedule-recurrent`,
+    except that only a row's last state is kept.
+
+    An operator whose step is not affine is refused, at the op that forbids it; so are, so far, several states, several
+    writes per token and decays along value.
+
+    Example: `test/Transforms/schedule-chunkwise.mlir`.
+  }];
+  let options = kScheduleOptions # [
+    Option<"chunk", "chunk", "int64_t", "0", "C, tokens taken at a time: 16, 32, 64 or 128; 0: chosen by the model">
+  ];
+  let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect"];
+}
+
 def ScheduleLog : Pass<"linattn-schedule-log", "::mlir::ModuleOp"> {
   let summary = "States as a base and a log of updates: one tile.kernel per operator, of the kind that is asked for";
   let description = [{

@@ -30,4 +30,28 @@ def TileExpandMath : Pass<"tile-expand-math", "::dl::tile::KernelOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def TileExpandGram : Pass<"tile-expand-gram", "::dl::tile::KernelOp"> {
+  let summary = "Writes decayed Grams by products of factors that never overflow";
+  let description = [{
+    e^(sum of l between s and t) has to become a factor of token s and one of token t before a matrix instruction can sum
+    over k. A single reference point for all tokens will not do: with log decays of -5 per token, e^(G_s - R) leaves the
+    range of f32 after 17 of them.
+
+    *One decay per k.* Every pair s < t lies in exactly one block of 2h tokens, h = 1, 2, 4 .. C/2, with s in its earlier and
+    t in its later half. The middle of that block is the pair's reference: t takes the decays from there to itself, s those
+    from itself to there. Both are sums of decays, at most 0, never differences; so both factors are at most 1, what
+    underflows is a product that is zero, -inf is a reset, and no token's result depends on a later token. A level h costs
+    one exponential per token and k, whether it takes part as reader or writer, and C h K products, so all levels together
+    cost what one Gram costs.
+
+    *One decay per token.* The plain Gram times e^(G_t - G_s), with l not below -104, where f32 has e^l = 0: there is nothing
+    beyond but -inf - -inf.
+
+    Buffers of one level are filled while the level before is multiplied, so each level takes one barrier.
+
+    Example: `test/Transforms/tile-expand-gram.mlir`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 #endif // PASSES_TILE_PASSES

@@ -147,6 +147,7 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](LocalStoreOp store) { return lowerLocalStore(store); })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load); })
       .Case([&](ConvertOp convert) { return lowerConvert(convert); })
+      .Case([&](CoordinateOp coordinate) { return lowerCoordinate(coordinate); })
       .Case([&](InsertOp insert) { return lowerInsert(insert); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
       .Case([&](DotOp dot) { return lowerDot(dot); })

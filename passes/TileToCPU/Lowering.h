@@ -127,12 +127,14 @@ private:
         limits; ///< per tensor axis, elements left in memory; null: enough
   };
   Access makeAccess(mlir::Value memory, mlir::ValueRange indices, llvm::ArrayRef<int64_t> axes,
-                    std::optional<llvm::ArrayRef<bool>> inBounds, const Layout &layout);
+                    std::optional<llvm::ArrayRef<bool>> inBounds, const Layout &layout,
+                    mlir::Value count = {});
   mlir::Value pointerOf(const Access &access, mlir::Type element, const Coordinates &coordinates);
   mlir::Value maskOf(const Access &access, const Layout &layout, const Coordinates &coordinates);
 
   // CrossLane.cpp
   mlir::LogicalResult lowerConvert(ConvertOp op);
+  mlir::LogicalResult lowerCoordinate(CoordinateOp op);
   mlir::LogicalResult lowerInsert(InsertOp op);
   mlir::LogicalResult lowerReduce(ReduceOp op);
   mlir::LogicalResult lowerDot(DotOp op);

@@ -25,12 +25,16 @@ Value LaneLowering::elementPointer(const View &view, ArrayRef<Value> indices) {
 LaneLowering::Access LaneLowering::makeAccess(Value memory, ValueRange indices,
                                               ArrayRef<int64_t> axes,
                                               std::optional<ArrayRef<bool>> inBounds,
-                                              const Layout &layout) {
+                                              const Layout &layout, Value count) {
   const View &view = views.find(memory)->second;
   Access access;
   access.start = elementPointer(view, llvm::to_vector(indices));
   for (auto [axis, dim] : llvm::enumerate(axes)) {
     access.strides.push_back(view.strides[dim]);
+    if (view.type.isDynamicDim(dim)) {
+      access.limits.push_back(host->toI64(scalars.lookup(count)));
+      continue;
+    }
     int64_t size = view.type.getDimSize(dim);
     Value index = scalars.lookup(indices[dim]);
     std::optional<int64_t> known = getConstantIntValue(index);
@@ -62,7 +66,7 @@ LogicalResult LaneLowering::lowerLoad(LoadOp op) {
   const Layout &layout = layoutOf(op.getResult().getType());
   Type element = op.getResult().getType().getElementType();
   Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout);
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout, op.getCount());
   Arena::Buffer *buffer = bindNew(op.getResult());
   forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
     Value value = host->select(
@@ -103,7 +107,7 @@ LogicalResult LaneLowering::lowerStore(StoreOp op) {
   const Layout &layout = layoutOf(op.getValue().getType());
   Type element = op.getValue().getType().getElementType();
   Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout);
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout, op.getCount());
   auto body = [&](Value thread, Value reg, const Coordinates &coordinates) {
     host->ifTrue(maskOf(access, layout, coordinates), [&] {
       Value value = loadElement(op.getValue(), flat(layout, thread, reg));

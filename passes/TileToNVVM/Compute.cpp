@@ -110,6 +110,21 @@ LogicalResult KernelLowering::lowerElementwise(Operation *op) {
   return success();
 }
 
+void KernelLowering::lowerCoordinate(CoordinateOp op) {
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getResult().getType()));
+  Value base = threadBase(layout, op.getAxis());
+  llvm::DenseMap<int64_t, Value> known; // by the register's distance
+  Registers result;
+  for (int64_t reg = 0; reg < layout.numRegisters; ++reg) {
+    int64_t own = layout.offsetOfRegister(reg)[op.getAxis()];
+    Value &coordinate = known[own];
+    if (!coordinate)
+      coordinate = arith::AddIOp::create(builder, loc, base, i32(own));
+    result.push_back(coordinate);
+  }
+  registers[op.getResult()] = std::move(result);
+}
+
 void KernelLowering::lowerInsert(InsertOp op) {
   unsigned axis = op.getAxis();
   layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getMatrix().getType()));
@@ -340,6 +355,24 @@ static bool staysInWarp(const layout::RegisterLayout &from, const layout::Regist
   return true;
 }
 
+/// The register in `from` of each one in `to`, if every thread holds in the one what it holds in the
+/// other. So it is with the accumulators of a matrix product that become a factor of the next.
+static std::optional<SmallVector<int64_t>> withinThreads(const layout::RegisterLayout &from,
+                                                         const layout::RegisterLayout &to) {
+  if (from.digitsOf(layout::Source::Thread) != to.digitsOf(layout::Source::Thread))
+    return std::nullopt;
+  SmallVector<int64_t> result;
+  for (int64_t reg = 0; reg < to.numRegisters; ++reg) {
+    layout::Coordinate offset = to.offsetOfRegister(reg);
+    auto holds = [&](int64_t other) { return from.offsetOfRegister(other) == offset; };
+    auto same = llvm::find_if(llvm::seq<int64_t>(0, from.numRegisters), holds);
+    if (same == llvm::seq<int64_t>(0, from.numRegisters).end())
+      return std::nullopt;
+    result.push_back(*same);
+  }
+  return result;
+}
+
 /// Where the elements of a tensor lie in shared memory: row-major, with room for the padding of the
 /// layout they come from and of those that read them, so that nothing needs a mask.
 struct KernelLowering::Exchange {
@@ -417,6 +450,11 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
   Registers source = distributed(op.getValue());
   if (sameDigits(layout::Source::Thread) && sameDigits(layout::Source::Register)) {
     registers[op.getResult()] = std::move(source);
+    return success();
+  }
+  if (std::optional<SmallVector<int64_t>> moved = withinThreads(from, to)) {
+    registers[op.getResult()] =
+        llvm::map_to_vector(*moved, [&](int64_t reg) { return source[reg]; });
     return success();
   }
   Type element = op.getResult().getType().getElementType();

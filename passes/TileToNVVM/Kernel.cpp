@@ -411,6 +411,7 @@ LogicalResult KernelLowering::lower(Operation *op) {
         registers[expand.getResult()] = std::move(result);
         return success();
       })
+      .Case([&](CoordinateOp coordinate) { return lowerCoordinate(coordinate), success(); })
       .Case([&](InsertOp insert) { return lowerInsert(insert), success(); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
       .Case([&](DotOp dot) { return lowerDot(dot); })

@@ -73,7 +73,8 @@ private:
   mlir::Value elementOffset(const View &view, mlir::ValueRange indices);
   struct Access;
   Access makeAccess(mlir::Value memory, mlir::ValueRange indices, llvm::ArrayRef<int64_t> axes,
-                    std::optional<llvm::ArrayRef<bool>> inBounds, mlir::RankedTensorType tensor);
+                    std::optional<llvm::ArrayRef<bool>> inBounds, mlir::RankedTensorType tensor,
+                    mlir::Value count = {});
   mlir::Value addressOf(const Access &access, int64_t reg);
   mlir::Value maskOf(const Access &access, int64_t reg);
 
@@ -94,6 +95,7 @@ private:
   MatrixFactor makeFactor(mlir::TypedValue<mlir::RankedTensorType> matrix, unsigned axis);
   void addProducts(mlir::ValueRange vector, const MatrixFactor &matrix, unsigned axis,
                    Registers &sums);
+  void lowerCoordinate(CoordinateOp op);
   mlir::LogicalResult lowerConvert(ConvertOp op);
   mlir::LogicalResult lowerRankUpdate(RankUpdateOp op);
   struct Exchange;

@@ -74,7 +74,7 @@ Value KernelLowering::elementOffset(const View &view, ValueRange indices) {
 KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indices,
                                                   ArrayRef<int64_t> axes,
                                                   std::optional<ArrayRef<bool>> inBounds,
-                                                  RankedTensorType tensor) {
+                                                  RankedTensorType tensor, Value count) {
   const View &view = views.find(memory)->second;
   Access access;
   access.layout = llvm::cantFail(getLayout(tensor));
@@ -96,7 +96,12 @@ KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indic
     for (const layout::Digit &digit : access.layout.digitsOf(layout::Source::Thread, axis))
       limit.reach += (digit.mod - 1) * digit.stride;
     limit.known = tensor.getDimSize(axis);
-    if (!inBounds || !(*inBounds)[axis]) {
+    if (view.type.isDynamicDim(dim)) {
+      limit.limit = access.layout.isPadded(axis)
+                        ? arith::MinSIOp::create(builder, loc, scalar(count), i32(limit.known))
+                        : scalar(count);
+      limit.known = -1;
+    } else if (!inBounds || !(*inBounds)[axis]) {
       // Elements left of the memory's end, seen from the tile's first: may be fewer than the tile
       // has.
       Value room =
@@ -149,7 +154,7 @@ KernelLowering::Registers KernelLowering::loadTile(LoadOp op, Value condition,
   RankedTensorType tensor = op.getResult().getType();
   Type element = tensor.getElementType();
   Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor, op.getCount());
   bool invariant = views.find(op.getMemory())->second.readOnly;
   Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
   Registers result;
@@ -166,6 +171,11 @@ KernelLowering::Registers KernelLowering::loadTile(LoadOp op, Value condition,
     if (!mask) {
       llvm::append_range(result,
                          loadVector(addressOf(access, reg), element, access.width, invariant));
+      continue;
+    }
+    if (op.getCount()) { // no branches, so that all loads are on their way at once
+      llvm::append_range(result, loadIf(mask, addressOf(access, reg),
+                                        Registers(access.width, zero), invariant));
       continue;
     }
     SmallVector<Type> types(access.width, element);
@@ -227,7 +237,7 @@ KernelLowering::Registers KernelLowering::loadRing(RingLoadOp op) {
 LogicalResult KernelLowering::lowerStore(StoreOp op) {
   RankedTensorType tensor = op.getValue().getType();
   Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor);
+      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor, op.getCount());
   Registers values = distributed(op.getValue());
   ifTrue(digitsAreZero(access.layout.replicaDigits()), [&] {
     for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width)

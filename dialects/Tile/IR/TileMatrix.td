@@ -75,6 +75,42 @@ def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
   let hasVerifier = 1;
 }
 
+def Tile_DecayedGramOp : Tile_Op<"decayed_gram", [Pure, AttrSizedOperandSegments]> {
+  let summary = "products of each token's vectors with those of earlier tokens, decayed in between";
+  let description = [{
+    For vectors x and a of C tokens, and tokens s < t,
+
+      result[t, s] = sum over k of x[t, k] a[s, k] e^G,   G = l[s+1] + .. + l[t-1], and + l[t] where `inclusive`
+
+    with l the log decay of each token, one number (then `decay` has one axis) or one per k; without it G = 0. Elements with
+    s >= t mean nothing. x and a are rounded to `in` type after a part of the decay has been multiplied in.
+
+    `tile-expand-gram` says how this is computed so that nothing overflows and no token depends on later ones.
+
+    Constraints:
+    - C1: each x and a are C x K of one type, C and K multiples of 16; there are as many results as x and at least one.
+    - C2: the decay has the type of a, or is its slice along axis 1.
+    - C3: results are C x C.
+    - C4: `inclusive` has one flag for each x.
+    - C5: the type of products is bf16 or f16.
+
+    Example:
+    ```mlir
+    %n, %m = tile.decayed_gram %k, %q with %k decay %l inclusive [true, true] in bf16
+        : tensor<32x128xf32, #rows>, tensor<32x128xf32, #rows> with tensor<32x128xf32, #rows> decay tensor<32x128xf32, #rows>
+        -> tensor<32x32xf32, #rows>, tensor<32x32xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_DistributedF32>:$x, Tile_DistributedF32:$a, Optional<Tile_DistributedF32>:$decay,
+                       DenseBoolArrayAttr:$inclusive, TypeAttr:$product);
+  let results = (outs Variadic<Tile_DistributedF32>:$grams);
+  let assemblyFormat = [{
+    $x `with` $a (`decay` $decay^)? `inclusive` $inclusive `in` $product attr-dict `:` type($x) `with` type($a)
+    (`decay` type($decay)^)? `->` type($grams)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_InvertUnitLowerOp : Tile_Op<"invert_unit_lower", [Pure, AllTypesMatch<["value", "result"]>]> {
   let summary = "the inverse of a matrix with ones on its diagonal and zeros above";
   let description = [{

@@ -116,6 +116,33 @@ LogicalResult GramOp::verify() {
   return success();
 }
 
+LogicalResult DecayedGramOp::verify() {
+  RankedTensorType a = getA().getType();
+  bool fits = a.getRank() == 2 && a.getDimSize(0) % 16 == 0 && a.getDimSize(1) % 16 == 0;
+  if (!fits || getX().empty() || getX().size() != getGrams().size())
+    return emitOpError("C1: expected C x K in multiples of 16 and one result per x, got ")
+           << a << " and " << getGrams().size() << " for " << getX().size();
+  for (Value x : getX())
+    if (x.getType() != a)
+      return emitOpError("C1: expected x of ") << a << ", got " << x.getType();
+  if (getDecay() && getDecay().getType() != a && getDecay().getType() != sliceType(a, 1))
+    return emitOpError("C2: expected a decay of ")
+           << a << " or " << sliceType(a, 1) << ", got " << getDecay().getType();
+  for (Value gram : getGrams()) {
+    auto type = cast<RankedTensorType>(gram.getType());
+    if (type.getShape() != ArrayRef<int64_t>{a.getDimSize(0), a.getDimSize(0)} ||
+        type != getGrams().front().getType())
+      return emitOpError("C3: expected results of one type, ")
+             << a.getDimSize(0) << " x " << a.getDimSize(0) << ", got " << type;
+  }
+  if (getInclusive().size() != getX().size())
+    return emitOpError("C4: expected ")
+           << getX().size() << " flags, got " << getInclusive().size();
+  if (!getProduct().isBF16() && !getProduct().isF16())
+    return emitOpError("C5: expected products of bf16 or f16, got ") << getProduct();
+  return success();
+}
+
 LogicalResult InvertUnitLowerOp::verify() {
   RankedTensorType type = getValue().getType();
   int64_t rows = type.getDimSize(0);

@@ -148,14 +148,19 @@ static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange i
     return op->emitOpError("C1: expected ")
            << axes.size() << " in_bounds flags, got " << inBounds->size();
   llvm::SmallDenseSet<int64_t> seen;
-  for (auto [i, axis] : llvm::enumerate(axes)) {
+  int64_t dynamic = 0;
+  for (int64_t axis : axes) {
     if (axis < 0 || axis >= memory.getRank() || !seen.insert(axis).second)
       return op->emitOpError("C1: expected distinct axes below ")
              << memory.getRank() << ", got " << axes;
-    if (memory.isDynamicDim(axis) && !(counted && i == 0)) // C2
+    dynamic += memory.isDynamicDim(axis);
+    if (memory.isDynamicDim(axis) && !counted) // C2
       return op->emitOpError("C2: expected a static size in memref dimension ")
              << axis << ", got " << memory;
   }
+  if (counted && dynamic != 1)
+    return op->emitOpError("C2: expected a count to go with one dynamic dimension, got ")
+           << dynamic << " among axes " << axes << " of " << memory;
   if (memory.getElementType() != tensor.getElementType())
     return op->emitOpError("C2: expected elements of ")
            << memory.getElementType() << ", got " << tensor;

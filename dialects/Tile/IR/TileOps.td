@@ -133,13 +133,13 @@ class Tile_MemoryOp<string opMnemonic, list<Trait> traits = []> : Tile_Op<opMnem
   string commonDescription = [{
     `indices` locate the tile's first element; tensor axis i runs along memref dimension axes[i]. Along these dimensions the
     memref's size must be static: elements at or past it are left out (loads give zero). `in_bounds` promises, for each axis,
-    that no element of the tensor is one of these. With `count` the first axis counts rows: those from `count` on are left
-    out, whatever the memref's size, which may then be dynamic.
+    that no element of the tensor is one of these. With `count` one of the dimensions is dynamic, and along it elements
+    from the tile's `count`-th on are left out.
 
     Constraints:
     - C1: one index per memref dimension; one axis and, if present, one `in_bounds` per tensor dimension; axes distinct
       and in range.
-    - C2: element types agree; the memref dimensions of `axes` are static, but for the first one of a tensor with a `count`.
+    - C2: element types agree; the memref dimensions of `axes` are static, but for exactly one if there is a `count`.
 
   }];
 }
@@ -217,7 +217,7 @@ def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
     %s = tile.splat %scale : f32 -> tensor<128xf32, #row>
     ```
   }];
-  let arguments = (ins AnyTypeOf<[F32, BF16, F16]>:$scalar);
+  let arguments = (ins AnyTypeOf<[F32, BF16, F16, I32]>:$scalar);
   let results = (outs Tile_Distributed:$result);
   let assemblyFormat = "$scalar attr-dict `:` type($scalar) `->` type($result)";
   let hasVerifier = 1;

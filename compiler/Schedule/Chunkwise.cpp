@@ -1,0 +1,73 @@
+//===- Chunkwise.cpp - Shape of a chunkwise kernel ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Schedule/Chunkwise.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace dl;
+using namespace dl::schedule;
+
+/// Rows and columns of the matrix instructions' tiles.
+static constexpr int64_t kTile = 16;
+
+template <typename... Args> static llvm::Error refuse(const char *format, Args &&...args) {
+  return llvm::createStringError(llvm::formatv(format, std::forward<Args>(args)...).str());
+}
+
+/// Whole rows to warps, columns to lanes, as many side by side as they are wide.
+static layout::BlockedParams rowsToWarps(int64_t rows, int64_t columns, int64_t warps) {
+  layout::BlockedParams params;
+  params.perThread = {rows / warps, (columns + layout::kWarpSize - 1) / layout::kWarpSize};
+  params.lanes = {1, layout::kWarpSize};
+  params.warps = {warps, 1};
+  params.order = {1, 0};
+  params.numWarps = warps;
+  return params;
+}
+
+llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &problem,
+                                                  const ChunkOverrides &overrides) {
+  ChunkPlan plan;
+  plan.chunk = overrides.chunk ? overrides.chunk : 32;
+  if (plan.chunk < kTile || plan.chunk > 128 || !llvm::isPowerOf2_64(plan.chunk))
+    return refuse("chunk: expected 16, 32, 64 or 128, got {0}", plan.chunk);
+  if (problem.keyDim < kTile || problem.keyDim > 256 || problem.keyDim % kTile != 0)
+    return refuse("key-dim: expected a multiple of {0} from {0} to 256, got {1}", kTile,
+                  problem.keyDim);
+  if (problem.valueDim < 4 || problem.valueDim > 256 || problem.valueDim % 4 != 0)
+    return refuse("value-dim: expected a multiple of 4 from 4 to 256, got {0}", problem.valueDim);
+  // Four warps, one for each quarter of an SM, unless V is too narrow.
+  int64_t tile = overrides.valueTile;
+  if (tile == 0)
+    tile = problem.valueDim > 2 * kTile ? 4 * kTile : problem.valueDim > kTile ? 2 * kTile : kTile;
+  int64_t warps = tile / kTile;
+  if (tile % kTile != 0 || warps < 1 || warps > 16 || !llvm::isPowerOf2_64(warps) ||
+      plan.chunk % warps != 0)
+    return refuse("value-tile: expected a power of two times {0}, at most {0} times the chunk's "
+                  "{1} tokens and 256, got {2}",
+                  kTile, plan.chunk, tile);
+  plan.block.valueTile = tile;
+  plan.block.warps = warps;
+  plan.block.minBlocks = overrides.minBlocks ? overrides.minBlocks : 1;
+  plan.block.state.perThread = {1, 1};
+  plan.block.state.lanes = {1, layout::kWarpSize};
+  plan.block.state.warps = {1, warps};
+  plan.block.state.order = {1, 0};
+  plan.block.state.numWarps = warps;
+  plan.block.keyIsSlice = true;
+  plan.tokens = rowsToWarps(plan.chunk, problem.keyDim, warps);
+  plan.pairs = rowsToWarps(plan.chunk, plan.chunk, warps);
+  // Pieces of a token's row that are contiguous in memory, tokens to lanes and warps.
+  int64_t wide = std::min<int64_t>(8, tile / 2);
+  plan.moved.perThread = {wide, 1};
+  plan.moved.lanes = {tile / wide, layout::kWarpSize * wide / tile};
+  plan.moved.warps = {1, warps};
+  plan.moved.order = {0, 1};
+  plan.moved.numWarps = warps;
+  return plan;
+}

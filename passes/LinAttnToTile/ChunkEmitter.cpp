@@ -1,0 +1,524 @@
+//===- ChunkEmitter.cpp - The maths of a chunk of tokens in one block ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/LinAttnToTile/ChunkEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/LinAttnToTile/BlockEmitter.h"
+
+using namespace mlir;
+using namespace dl;
+using analysis::Coefficient;
+using analysis::Factor;
+using analysis::Product;
+using linattn::Axis;
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+/// What products of factors in shared memory are made with: no other type has f32's range.
+static constexpr llvm::StringLiteral kInstruction = "mma.m16n8k16.bf16";
+
+ChunkLayouts::ChunkLayouts(MLIRContext *context, const schedule::ChunkPlan &plan, int64_t keyDim)
+    : chunk(plan.chunk), keyDim(keyDim), valueTile(plan.block.valueTile),
+      tokenLayout(toAttr(context, plan.tokens)), pairLayout(toAttr(context, plan.pairs)),
+      moved(toAttr(context, plan.moved)) {
+  SmallVector<int64_t> warps{plan.block.warps, 1};
+  accumulator = tile::FragmentAttr::get(context, kInstruction, "c", warps);
+  firstFactor = tile::FragmentAttr::get(context, kInstruction, "a", warps);
+}
+
+static RankedTensorType sliceOf(RankedTensorType type, int64_t axis) {
+  return cast<RankedTensorType>(tile::sliceType(type, axis));
+}
+
+RankedTensorType ChunkLayouts::tokenKeys(Type element) const {
+  return RankedTensorType::get({chunk, keyDim}, element, tokenLayout);
+}
+RankedTensorType ChunkLayouts::tokens(Type element) const { return sliceOf(tokenKeys(element), 1); }
+RankedTensorType ChunkLayouts::keys(Type element) const { return sliceOf(tokenKeys(element), 0); }
+RankedTensorType ChunkLayouts::pairs(Type element) const {
+  return RankedTensorType::get({chunk, chunk}, element, pairLayout);
+}
+RankedTensorType ChunkLayouts::values(Type element) const {
+  return RankedTensorType::get({valueTile, chunk}, element, accumulator);
+}
+RankedTensorType ChunkLayouts::valueTokens(Type element) const {
+  return sliceOf(values(element), 0);
+}
+RankedTensorType ChunkLayouts::valueColumns(Type element) const {
+  return sliceOf(values(element), 1);
+}
+RankedTensorType ChunkLayouts::movedValues(Type element) const {
+  return RankedTensorType::get({valueTile, chunk}, element, moved);
+}
+RankedTensorType ChunkLayouts::state(Type element) const {
+  return RankedTensorType::get({valueTile, keyDim}, element, accumulator);
+}
+RankedTensorType ChunkLayouts::factor(RankedTensorType type, Type element) const {
+  return RankedTensorType::get(type.getShape(), element, firstFactor);
+}
+tile::SharedType ChunkLayouts::shared(int64_t columns, Type element) const {
+  MLIRContext *context = element.getContext();
+  int64_t bytes = layout::widestSwizzle(columns, element.getIntOrFloatBitWidth() / 8);
+  return tile::SharedType::get(context, {chunk, columns}, element,
+                               tile::SwizzledAttr::get(context, bytes));
+}
+
+//===----------------------------------------------------------------------===//
+// Small pieces
+//===----------------------------------------------------------------------===//
+
+Value ChunkEmitter::multiply(Value a, Value b) {
+  if (!a || !b)
+    return a ? a : b;
+  return arith::MulFOp::create(builder, loc, a, b);
+}
+
+Value ChunkEmitter::add(Value a, Value b) {
+  if (!a || !b)
+    return a ? a : b;
+  return arith::AddFOp::create(builder, loc, a, b);
+}
+
+Value ChunkEmitter::exp(Value x) {
+  Value &result = known[x];
+  if (!result)
+    result = math::ExpOp::create(builder, loc, x);
+  return result;
+}
+
+Value ChunkEmitter::zero(RankedTensorType type) {
+  return arith::ConstantOp::create(
+      builder, loc, DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+}
+
+Value ChunkEmitter::asTokens(Value number) {
+  if (isa<RankedTensorType>(number.getType()))
+    return number;
+  return tile::SplatOp::create(builder, loc, layouts.tokens(number.getType()), number);
+}
+
+Value ChunkEmitter::onKeys(Value tokens) {
+  return tile::ExpandOp::create(builder, loc, layouts.tokenKeys(builder.getF32Type()), tokens, 1);
+}
+
+Value ChunkEmitter::onValues(Value tokens) {
+  Type f32 = builder.getF32Type();
+  Value vector = tile::ConvertOp::create(builder, loc, layouts.valueTokens(f32), tokens);
+  return tile::ExpandOp::create(builder, loc, layouts.values(f32), vector, 0);
+}
+
+Value ChunkEmitter::compare(arith::CmpIPredicate predicate, Value a, Value b) {
+  return arith::CmpIOp::create(builder, loc, predicate, a, b);
+}
+
+//===----------------------------------------------------------------------===//
+// Tokens that are not there
+//===----------------------------------------------------------------------===//
+
+/// Behind a row's last token no value is what the operator meant: whatever it makes of zeros, such
+/// tokens neither decay, write nor read.
+void ChunkEmitter::emitMasks(Value count) {
+  Type i32 = builder.getI32Type();
+  auto before = [&](RankedTensorType type, int64_t axis) {
+    Value token = tile::CoordinateOp::create(builder, loc, type, axis);
+    Value end = tile::SplatOp::create(builder, loc, type, count);
+    return compare(arith::CmpIPredicate::slt, token, end);
+  };
+  tokenIsThere = before(layouts.tokens(i32), 0);
+  keyIsThere = before(layouts.tokenKeys(i32), 0);
+  valueIsThere = before(layouts.values(i32), 1);
+}
+
+Value ChunkEmitter::ifThere(Value value) {
+  if (!value)
+    return value;
+  auto type = cast<RankedTensorType>(value.getType());
+  Value mask = type == layouts.tokenKeys(type.getElementType())  ? keyIsThere
+               : type == layouts.tokens(type.getElementType()) ? tokenIsThere
+                                                               : valueIsThere;
+  return arith::SelectOp::create(builder, loc, mask, value, zero(type));
+}
+
+//===----------------------------------------------------------------------===//
+// Token-local maths
+//===----------------------------------------------------------------------===//
+
+Type ChunkEmitter::place(Type type) {
+  std::optional<Axis> axis = linattn::axisOf(type);
+  Type element = getElementTypeOrSelf(type);
+  if (!axis)
+    return element;
+  if (*axis == Axis::Scalar)
+    return layouts.tokens(element);
+  return *axis == Axis::Key ? layouts.tokenKeys(element) : layouts.values(element);
+}
+
+LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
+  if (auto broadcast = dyn_cast<linattn::BroadcastOp>(operation)) {
+    Value source = placed.lookup(broadcast->getOperand(0));
+    Type to = place(broadcast->getResult(0).getType());
+    if (source.getType() != to) {
+      Value tokens = asTokens(source);
+      source = to == tokens.getType()                           ? tokens
+               : to == layouts.tokenKeys(builder.getF32Type()) ? onKeys(tokens)
+                                                               : onValues(tokens);
+    }
+    placed.map(broadcast->getResult(0), source);
+    return success();
+  }
+  if (auto reduce = dyn_cast<linattn::ReduceOp>(operation)) {
+    Value source = placed.lookup(reduce->getOperand(0));
+    Type to = layouts.tokens(builder.getF32Type());
+    placed.map(reduce->getResult(0),
+               tile::ReduceOp::create(builder, loc, TypeRange(to), source, /*axis=*/1).getResult(0));
+    return success();
+  }
+  if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(operation->getDialect()))
+    return operation->emitOpError(
+        "expected linattn-set-options and linattn-expand to have run: it has no form in a block");
+  OperationState state(loc, operation->getName());
+  for (Value operand : operation->getOperands())
+    state.operands.push_back(placed.lookup(operand));
+  for (Type type : operation->getResultTypes())
+    state.types.push_back(place(type));
+  state.addAttributes(operation->getAttrs());
+  placed.map(operation->getResults(), builder.create(state)->getResults());
+  return success();
+}
+
+/// All that does not depend on a read. What is not needed is removed later.
+LogicalResult ChunkEmitter::emitLocals() {
+  for (Operation &operation : linattn::OperatorOp(step.op).getBodyRegion().front().without_terminator()) {
+    bool isLocal = !isa<linattn::DecayOp, linattn::WriteOp, linattn::ReadOp>(operation) &&
+                   llvm::all_of(operation.getOperands(),
+                                [&](Value operand) { return placed.contains(operand); });
+    if (isLocal && failed(emitLocal(&operation)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Coefficients
+//===----------------------------------------------------------------------===//
+
+/// One number per token or, per value channel, VT x C.
+Value ChunkEmitter::emitFactor(const Factor &factor) {
+  Value x = placed.lookup(factor.value);
+  if (factor.kind == Factor::Kind::Dot) {
+    SmallVector<Value> decays =
+        llvm::map_to_vector(factor.logDecays, [&](Value l) { return placed.lookup(l); });
+    Value terms = decayedBy(multiply(x, placed.lookup(factor.key)), decays);
+    return tile::ReduceOp::create(builder, loc, TypeRange(layouts.tokens(builder.getF32Type())),
+                                  terms, /*axis=*/1)
+        .getResult(0);
+  }
+  x = asTokens(x);
+  if (factor.kind == Factor::Kind::Exponential)
+    return exp(x);
+  if (factor.kind == Factor::Kind::Plain)
+    return x;
+  auto type = cast<RankedTensorType>(x.getType());
+  Value one = arith::ConstantOp::create(
+      builder, loc, DenseElementsAttr::get(type, builder.getF32FloatAttr(1)));
+  return arith::DivFOp::create(builder, loc, one, x);
+}
+
+Value ChunkEmitter::tokensOf(const Product &product) {
+  Value result;
+  for (const Factor &factor : product.factors)
+    if (!factor.isPerValue())
+      result = multiply(result, emitFactor(factor));
+  if (product.constant == 1.0)
+    return result;
+  RankedTensorType type = layouts.tokens(builder.getF32Type());
+  return multiply(result, arith::ConstantOp::create(
+                              builder, loc,
+                              DenseElementsAttr::get(
+                                  type, builder.getF32FloatAttr(float(product.constant)))));
+}
+
+/// A sum that is one has one term that is one.
+Value ChunkEmitter::tokensOf(const Coefficient &coefficient) {
+  if (coefficient.size() == 1)
+    return tokensOf(coefficient.front());
+  RankedTensorType type = layouts.tokens(builder.getF32Type());
+  Value sum;
+  for (const Product &product : coefficient) {
+    Value term = tokensOf(product);
+    if (!term)
+      term = arith::ConstantOp::create(
+          builder, loc, DenseElementsAttr::get(type, builder.getF32FloatAttr(1)));
+    sum = add(sum, term);
+  }
+  return sum;
+}
+
+Value ChunkEmitter::valuesOf(const Product &product) {
+  Value tokens = tokensOf(product);
+  Value result = tokens ? onValues(tokens) : Value();
+  for (const Factor &factor : product.factors)
+    if (factor.isPerValue())
+      result = multiply(result, emitFactor(factor));
+  return result;
+}
+
+Value ChunkEmitter::valuesOf(const Coefficient &coefficient) {
+  if (!analysis::isPerValue(coefficient)) {
+    Value tokens = tokensOf(coefficient);
+    return tokens ? onValues(tokens) : Value();
+  }
+  Value sum;
+  for (const Product &product : coefficient)
+    sum = add(sum, valuesOf(product));
+  return sum;
+}
+
+Value ChunkEmitter::localsOf(const analysis::AffineForm &form) {
+  Value sum;
+  for (const analysis::LocalTerm &term : form.locals) {
+    Value value = placed.lookup(term.value);
+    if (value.getType() != layouts.values(builder.getF32Type()))
+      value = onValues(asTokens(value));
+    sum = add(sum, multiply(value, valuesOf(term.coefficient)));
+  }
+  return sum;
+}
+
+//===----------------------------------------------------------------------===//
+// Decays
+//===----------------------------------------------------------------------===//
+
+/// Keys times e^l for each l, which are one number per token or one per key.
+Value ChunkEmitter::decayedBy(Value keys, ArrayRef<Value> logDecays) {
+  for (Value l : logDecays) {
+    Value e = exp(asTokens(l));
+    keys = multiply(keys, e.getType() == keys.getType() ? e : onKeys(e));
+  }
+  return keys;
+}
+
+/// Log decays of a token's path, from number `from` to before number `to`.
+SmallVector<Value> ChunkEmitter::decaysBetween(unsigned from, unsigned to) {
+  SmallVector<Value> result;
+  for (unsigned i = from; i < to; ++i)
+    result.push_back(placed.lookup(step.states.front().decays[i].logDecay));
+  return result;
+}
+
+void ChunkEmitter::sumDecays() {
+  Value perToken, perKey;
+  for (const analysis::Decay &decay : step.states.front().decays) {
+    Value l = asTokens(placed.lookup(decay.logDecay));
+    Value &sum = decay.axis == Axis::Key ? perKey : perToken;
+    sum = add(sum, l);
+  }
+  if (perKey && perToken)
+    perKey = add(perKey, onKeys(perToken));
+  logDecay = ifThere(perKey ? perKey : perToken);
+}
+
+Value ChunkEmitter::scan(bool reverse, bool exclusive) {
+  if (!logDecay)
+    return {};
+  return tile::ScanOp::create(builder, loc, logDecay, /*axis=*/0, layouts.chunk, reverse,
+                              exclusive);
+}
+
+/// Keys times e^l, with l a sum of log decays over tokens or null.
+Value ChunkEmitter::overChunk(Value keys, Value l) {
+  return l ? decayedBy(keys, l) : keys;
+}
+
+Value ChunkEmitter::decayOfChunk(Value state) {
+  if (!logDecay)
+    return state;
+  Type f32 = builder.getF32Type();
+  auto matrix = cast<RankedTensorType>(state.getType());
+  bool isPerKey = logDecay.getType() == layouts.tokenKeys(f32);
+  Type sumType = isPerKey ? Type(layouts.keys(f32)) : f32;
+  Value sum =
+      tile::ReduceOp::create(builder, loc, TypeRange(sumType), logDecay, /*axis=*/0).getResult(0);
+  Value e = exp(sum);
+  if (isPerKey) {
+    e = tile::ConvertOp::create(builder, loc, sliceOf(matrix, 0), e);
+    return multiply(state, tile::ExpandOp::create(builder, loc, matrix, e, 0));
+  }
+  return multiply(state, tile::SplatOp::create(builder, loc, matrix, e));
+}
+
+//===----------------------------------------------------------------------===//
+// Factors
+//===----------------------------------------------------------------------===//
+
+/// Keys of reads, at their token's start or end, and of the write, at its token's end.
+void ChunkEmitter::emitReads() {
+  for (const analysis::Read &read : step.reads) {
+    ReadFactors factors;
+    factors.number = reads.size();
+    factors.inclusive = read.clock == allDecays();
+    SmallVector<Value> own =
+        factors.inclusive ? SmallVector<Value>() : decaysBetween(0, read.clock);
+    for (linattn::DecayOp decay : read.keyDecays)
+      own.push_back(placed.lookup(decay.getLogDecay()));
+    factors.key = ifThere(decayedBy(placed.lookup(read.key), own));
+    reads.push_back(factors);
+  }
+  SmallVector<Value> own = decaysBetween(write().clock, allDecays());
+  writeKey = ifThere(decayedBy(placed.lookup(write().key), own));
+}
+
+void ChunkEmitter::emitGrams() {
+  SmallVector<Value> keys;
+  SmallVector<bool> inclusive;
+  for (const ReadFactors &read : reads) {
+    keys.push_back(read.key);
+    inclusive.push_back(read.inclusive);
+  }
+  if (keys.empty())
+    return;
+  SmallVector<Type> types(keys.size(), layouts.pairs(builder.getF32Type()));
+  auto grams = tile::DecayedGramOp::create(builder, loc, types, keys, writeKey, logDecay, inclusive,
+                                           builder.getBF16Type());
+  for (auto [read, gram] : llvm::zip(reads, grams.getGrams()))
+    read.gram = gram;
+}
+
+/// What a read gets of its own token's write.
+Value ChunkEmitter::onDiagonal(const ReadFactors &factors) {
+  const analysis::Read &read = step.reads[factors.number];
+  if (!step.sees(read, write()))
+    return {};
+  SmallVector<Value> between = decaysBetween(write().clock, read.clock);
+  for (linattn::DecayOp decay : read.keyDecays)
+    between.push_back(placed.lookup(decay.getLogDecay()));
+  Value terms = multiply(placed.lookup(read.key), placed.lookup(write().key));
+  Value sum = tile::ReduceOp::create(builder, loc,
+                                     TypeRange(layouts.tokens(builder.getF32Type())),
+                                     decayedBy(terms, between), /*axis=*/1)
+                  .getResult(0);
+  return ifThere(sum);
+}
+
+Value ChunkEmitter::toShared(Value matrix) {
+  auto type = cast<RankedTensorType>(matrix.getType());
+  Type bf16 = builder.getBF16Type();
+  Value buffer = tile::AllocOp::create(builder, loc, layouts.shared(type.getDimSize(1), bf16));
+  Value narrow = arith::TruncFOp::create(builder, loc, type.clone(bf16), matrix);
+  tile::LocalStoreOp::create(builder, loc, narrow, buffer);
+  return buffer;
+}
+
+/// X of each output read, gamma X of the feedback reads, A of the write.
+void ChunkEmitter::emitFactors() {
+  Value inclusive, exclusive, feedback;
+  for (ReadFactors &read : reads) {
+    Value &sum = read.inclusive ? inclusive : exclusive;
+    if (!sum)
+      sum = scan(/*reverse=*/false, !read.inclusive);
+    Value decayed = overChunk(read.key, sum);
+    if (step.reads[read.number].isOutput)
+      read.inShared = toShared(decayed);
+    if (const Coefficient *gamma = write().value.find(read.number)) {
+      Value tokens = ifThere(tokensOf(*gamma));
+      feedback = add(feedback, tokens ? multiply(decayed, onKeys(tokens)) : decayed);
+    }
+  }
+  if (feedback)
+    feedbackInShared = toShared(feedback);
+  writesInShared = toShared(overChunk(writeKey, scan(/*reverse=*/true, /*exclusive=*/true)));
+}
+
+/// The inverse of I - sum of gamma N, and N of the output reads.
+void ChunkEmitter::emitSystem() {
+  Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
+  RankedTensorType pairs = layouts.pairs(f32);
+  Value row = tile::CoordinateOp::create(builder, loc, layouts.pairs(i32), 0);
+  Value column = tile::CoordinateOp::create(builder, loc, layouts.pairs(i32), 1);
+  auto onRows = [&](Value tokens) -> Value {
+    Value vector = tile::ConvertOp::create(builder, loc, sliceOf(pairs, 1), tokens);
+    return tile::ExpandOp::create(builder, loc, pairs, vector, 1);
+  };
+  Value system;
+  for (ReadFactors &read : reads) {
+    if (const Coefficient *gamma = write().value.find(read.number)) {
+      Value tokens = ifThere(tokensOf(*gamma));
+      system = add(system, tokens ? multiply(read.gram, onRows(tokens)) : read.gram);
+    }
+    if (!step.reads[read.number].isOutput)
+      continue;
+    Value rest = zero(pairs);
+    if (Value own = onDiagonal(read))
+      rest = arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::eq, row, column),
+                                     onRows(own), rest);
+    Value earlier = compare(arith::CmpIPredicate::sgt, row, column);
+    read.pairs =
+        toShared(arith::SelectOp::create(builder, loc, earlier, read.gram, rest));
+  }
+  if (!system)
+    return;
+  system = arith::NegFOp::create(builder, loc, system);
+  inverse = toShared(tile::InvertUnitLowerOp::create(builder, loc, system));
+}
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
+Value ChunkEmitter::asFactor(Value accumulator) {
+  Type bf16 = builder.getBF16Type();
+  auto type = cast<RankedTensorType>(accumulator.getType());
+  Value narrow = arith::TruncFOp::create(builder, loc, type.clone(bf16), accumulator);
+  return tile::ConvertOp::create(builder, loc, layouts.factor(type, bf16), narrow);
+}
+
+Value ChunkEmitter::product(Value a, Value b, Value c, bool transposed) {
+  return tile::MmaOp::create(builder, loc, a, b, c, transposed);
+}
+
+/// B, transposed.
+Value ChunkEmitter::emitWrites(Value stateFactor) {
+  RankedTensorType values = layouts.values(builder.getF32Type());
+  Value written = ifThere(localsOf(write().value));
+  if (!written)
+    written = zero(values);
+  if (!feedbackInShared)
+    return written;
+  written = product(stateFactor, feedbackInShared, written);
+  return product(asFactor(written), inverse, zero(values));
+}
+
+FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
+                                    llvm::function_ref<void(unsigned, Value)> store) {
+  if (failed(emitLocals()))
+    return failure();
+  emitMasks(count);
+  sumDecays();
+  emitReads();
+  emitGrams();
+  emitFactors();
+  emitSystem();
+  tile::BarrierOp::create(builder, loc, /*async_proxy=*/false);
+  RankedTensorType values = layouts.values(builder.getF32Type());
+  Value stateFactor = asFactor(state);
+  Value writes = asFactor(emitWrites(stateFactor));
+  SmallVector<Value> results(reads.size());
+  for (ReadFactors &read : reads)
+    if (read.inShared)
+      results[read.number] = product(writes, read.pairs,
+                                     product(stateFactor, read.inShared, zero(values)));
+  for (auto [i, output] : llvm::enumerate(step.outputs)) {
+    Value sum = localsOf(output.form);
+    for (const analysis::ReadTerm &term : output.form.reads)
+      sum = add(sum, multiply(results[term.read], valuesOf(term.coefficient)));
+    store(i, sum ? sum : zero(values));
+  }
+  return product(writes, writesInShared, decayOfChunk(state), /*transposed=*/true);
+}

@@ -1,0 +1,174 @@
+//===- ExpandGram.cpp - Decayed Grams by products that cannot overflow ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Layout/Shared.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/Tile/Passes.h"
+
+using namespace mlir;
+using namespace dl;
+using namespace dl::tile;
+
+namespace dl {
+#define GEN_PASS_DEF_TILEEXPANDGRAM
+#include "passes/Tile/Passes.h.inc"
+} // namespace dl
+
+namespace {
+
+/// e^-104 is 0 in f32.
+constexpr float kLowestLogDecay = -104;
+
+class GramExpansion {
+public:
+  explicit GramExpansion(DecayedGramOp op)
+      : op(op), builder(op), loc(op.getLoc()), type(op.getA().getType()),
+        pairs(cast<RankedTensorType>(op.getGrams().front().getType())) {}
+
+  void run() {
+    for (size_t i = 0; i < op.getX().size(); ++i)
+      grams.push_back(alloc(SharedType::get(op.getContext(), pairs.getShape(),
+                                            builder.getF32Type(), swizzle(0))));
+    bool isPerKey = op.getDecay() && op.getDecay().getType() == type;
+    SmallVector<Value> results = isPerKey ? expandLevels() : expandPlain();
+    op.replaceAllUsesWith(results);
+    op.erase();
+  }
+
+private:
+  SwizzledAttr swizzle(int64_t bytes) { return SwizzledAttr::get(op.getContext(), bytes); }
+  Value alloc(SharedType buffer) { return AllocOp::create(builder, loc, buffer); }
+  Value allocFactor() {
+    int64_t bytes = layout::widestSwizzle(type.getDimSize(1), 2);
+    return alloc(SharedType::get(op.getContext(), type.getShape(), op.getProduct(), swizzle(bytes)));
+  }
+  void store(Value value, Value buffer) {
+    auto narrow = cast<RankedTensorType>(value.getType()).clone(op.getProduct());
+    LocalStoreOp::create(builder, loc, arith::TruncFOp::create(builder, loc, narrow, value), buffer);
+  }
+  void barrier() { BarrierOp::create(builder, loc, /*async_proxy=*/false); }
+  SmallVector<Value> loadGrams() {
+    barrier();
+    SmallVector<Value> results;
+    for (Value gram : grams)
+      results.push_back(LocalLoadOp::create(builder, loc, pairs, gram));
+    return results;
+  }
+  Value splat(RankedTensorType type, TypedAttr value) {
+    return arith::ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(type.clone(value.getType()), value));
+  }
+  Value scan(Value value, int64_t run, bool reverse, bool exclusive) {
+    return ScanOp::create(builder, loc, value, /*axis=*/0, run, reverse, exclusive);
+  }
+  Value multiply(Value a, Value b) { return arith::MulFOp::create(builder, loc, a, b); }
+  Value exp(Value x) { return math::ExpOp::create(builder, loc, x); }
+
+  SmallVector<Value> expandLevels();
+  SmallVector<Value> expandPlain();
+  SmallVector<Value> factorsOf(int64_t half);
+  Value isLater(int64_t half);
+  Value asRows(Value tokens, unsigned axis);
+
+  DecayedGramOp op;
+  OpBuilder builder;
+  Location loc;
+  RankedTensorType type, pairs;
+  SmallVector<Value> grams;
+};
+
+/// Whether a token lies in the later half of its block.
+Value GramExpansion::isLater(int64_t half) {
+  RankedTensorType integers = type.clone(builder.getI32Type());
+  Value token = CoordinateOp::create(builder, loc, integers, /*axis=*/0);
+  Value bit = arith::AndIOp::create(builder, loc, token,
+                                    splat(integers, builder.getI32IntegerAttr(half)));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, bit,
+                               splat(integers, builder.getI32IntegerAttr(0)));
+}
+
+/// For each x its factor at readers; the first one has that of a at writers.
+SmallVector<Value> GramExpansion::factorsOf(int64_t half) {
+  Value later = isLater(half);
+  Value behind = scan(op.getDecay(), half, /*reverse=*/true, /*exclusive=*/true);
+  std::array<Value, 2> exponentials; // by whether readers see their own decay
+  SmallVector<Value> factors;
+  for (auto [x, inclusive] : llvm::zip(op.getX(), op.getInclusive())) {
+    Value &e = exponentials[inclusive];
+    if (!e) {
+      Value before = scan(op.getDecay(), half, /*reverse=*/false, /*exclusive=*/!inclusive);
+      e = exp(arith::SelectOp::create(builder, loc, later, before, behind));
+    }
+    Value vector = x;
+    if (factors.empty() && x != op.getA())
+      vector = arith::SelectOp::create(builder, loc, later, x, op.getA());
+    factors.push_back(multiply(vector, e));
+  }
+  return factors;
+}
+
+SmallVector<Value> GramExpansion::expandLevels() {
+  SmallVector<SmallVector<Value>, 2> sets(2);
+  for (SmallVector<Value> &set : sets)
+    for (size_t i = 0; i < op.getX().size(); ++i)
+      set.push_back(allocFactor());
+  unsigned level = 0;
+  for (int64_t half = 1; half < type.getDimSize(0); half *= 2, ++level) {
+    SmallVector<Value> &set = sets[level % 2];
+    for (auto [factor, buffer] : llvm::zip(factorsOf(half), set))
+      store(factor, buffer);
+    barrier();
+    GramOp::create(builder, loc, set, set.front(), grams, builder.getI64IntegerAttr(half));
+  }
+  return loadGrams();
+}
+
+/// One number per token, over the rows (axis 1 is new) or columns of the pairs.
+Value GramExpansion::asRows(Value tokens, unsigned axis) {
+  Value vector = builder.createOrFold<ConvertOp>(loc, sliceType(pairs, axis), tokens);
+  return ExpandOp::create(builder, loc, pairs, vector, axis);
+}
+
+SmallVector<Value> GramExpansion::expandPlain() {
+  llvm::MapVector<Value, Value> buffers;
+  for (Value vector : llvm::concat<Value>(SmallVector<Value>(op.getX()), SmallVector<Value>{op.getA()}))
+    if (Value &buffer = buffers[vector]; !buffer) {
+      buffer = allocFactor();
+      store(vector, buffer);
+    }
+  barrier();
+  SmallVector<Value> x = llvm::map_to_vector(op.getX(), [&](Value v) { return buffers[v]; });
+  GramOp::create(builder, loc, x, buffers[op.getA()], grams, IntegerAttr());
+  SmallVector<Value> results = loadGrams();
+  if (!op.getDecay())
+    return results;
+  auto tokens = cast<RankedTensorType>(op.getDecay().getType());
+  Value lowest = splat(tokens, builder.getF32FloatAttr(kLowestLogDecay));
+  Value decay = arith::MaxNumFOp::create(builder, loc, op.getDecay(), lowest);
+  int64_t chunk = type.getDimSize(0);
+  Value after = scan(decay, chunk, /*reverse=*/false, /*exclusive=*/false), before;
+  Value written = asRows(after, 0);
+  for (auto [gram, inclusive] : llvm::zip(results, op.getInclusive())) {
+    if (!inclusive && !before)
+      before = scan(decay, chunk, /*reverse=*/false, /*exclusive=*/true);
+    Value read = asRows(inclusive ? after : before, 1);
+    gram = multiply(gram, exp(arith::SubFOp::create(builder, loc, read, written)));
+  }
+  return results;
+}
+
+struct TileExpandGram : dl::impl::TileExpandGramBase<TileExpandGram> {
+  void runOnOperation() override {
+    SmallVector<DecayedGramOp> grams;
+    getOperation().walk([&](DecayedGramOp op) { grams.push_back(op); });
+    for (DecayedGramOp op : grams)
+      GramExpansion(op).run();
+  }
+};
+
+} // namespace
