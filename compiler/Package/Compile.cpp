@@ -214,6 +214,12 @@ template <typename Options> void setOptions(const KernelRequest &request, Option
 LogicalResult runSchedule(Session &session, const KernelRequest &request) {
   if (request.kind == "tile")
     return success();
+  if (request.kind == "prefill") {
+    ChunkwiseOptions options;
+    setOptions(request, options);
+    options.chunk = request.chunk;
+    return session.run<ChunkwiseOptions>(buildChunkwisePipeline, options);
+  }
   if (!request.isLog()) {
     RecurrentOptions options;
     setOptions(request, options);
@@ -267,6 +273,8 @@ std::string KernelRequest::name() const {
     name += "." + indexType;
   for (StringRef type : types)
     name += ("." + type.split('=').first + "-" + type.split('=').second).str();
+  if (chunk != 0)
+    name += llvm::formatv(".c{0}", chunk);
   if (isLog()) {
     name += llvm::formatv(".w{0}t{1}", window, maxTokens);
     if (logType != "f32")
@@ -316,7 +324,7 @@ static schedule::RecurrentProblem problemOf(const KernelRequest &request) {
 /// The ways to schedule the request, best first.
 static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
   std::vector<KernelRequest> result;
-  bool isScheduled = request.kind != "tile" && request.kind != "plan";
+  bool isScheduled = request.schedule == "recurrent" || (request.isLog() && request.kind != "plan");
   bool choose = request.target->isGPU() && isScheduled && findAssembler();
   schedule::RecurrentOverrides forced{request.valueTile, request.keyLanes, request.keyWarps,
                                       request.minBlocks};

@@ -33,6 +33,8 @@ struct KernelRequest {
   int64_t valueTile = 0, keyLanes = 0, keyWarps = 0,
           minBlocks = 0; ///< of the schedule; 0: chosen
 
+  int64_t chunk = 0; ///< prefill: tokens taken at a time; 0: chosen
+
   // Of the kernels of a log, see isLog().
   int64_t window = 0;          ///< W; 0: settleWindows() proposes it
   int64_t maxTokens = 4;       ///< tokens of a step's row, at most
@@ -41,7 +43,7 @@ struct KernelRequest {
   std::string variant; ///< "", or the name of a variant for launches of certain sizes
 
   /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32, .few.
-  /// Kernels of a log add the window and the tokens of a step: .w16t4, and .logbf16 where it is not
+  /// A prefill for which the chunk was chosen adds it: .c64. Kernels of a log add the window and the tokens of a step: .w16t4, and .logbf16 where it is not
   /// f32.
   std::string name() const;
   /// Whether it keeps states as a base and a log: plan, append, merge, materialize.

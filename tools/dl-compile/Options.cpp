@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "compiler/Schedule/Chunkwise.h"
 #include "compiler/Schedule/Log.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -28,9 +29,10 @@ Opt<std::string> output("o", cl::value_desc("path"), cl::cat(category),
                                  "kernel, a directory for several, files OP.KERNEL.TARGET.EXT"));
 Opt<std::string> op("op", cl::value_desc("name"), cl::cat(category),
                     cl::desc("Operator to compile (default: the only one in the file)"));
-List kernels("kernels", cl::CommaSeparated, cl::value_desc("kind,..."), cl::cat(category),
-             cl::desc("Kernels to build (default: decode): decode, and for states as a base and a "
-                      "log plan, append (or verify), merge (or fold), materialize"));
+List kernels(
+    "kernels", cl::CommaSeparated, cl::value_desc("kind,..."), cl::cat(category),
+    cl::desc("Kernels to build (default: decode): prefill, decode, and for states as a base "
+             "and a log plan, append (or verify), merge (or fold), materialize"));
 List targets("target", cl::CommaSeparated, cl::value_desc("name,..."), cl::cat(category),
              cl::desc("Targets to build for (default: cpu,sm_80,sm_90a); see --list-targets"));
 Opt<bool> listTargets("list-targets", cl::cat(category),
@@ -58,6 +60,9 @@ Opt<std::string> maxTokens("max-tokens", cl::init("4"), cl::value_desc("N"), cl:
 Opt<std::string> logType("log-type", cl::init("f32"), cl::value_desc("f32|bf16"), cl::cat(category),
                          cl::desc("Storage type of what is computed for a log; copies of inputs "
                                   "have the inputs' types (default f32)"));
+Opt<std::string> chunk("chunk", cl::init("0"), cl::value_desc("N"), cl::cat(category),
+                       cl::desc("Tokens that a prefill takes at a time: 16, 32, 64 or 128 (default "
+                                "0: chosen)"));
 List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
          cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
@@ -111,12 +116,12 @@ static Error parseDims(CompileOptions &options) {
 
 /// Kinds of kernels, under the names that engines know as well.
 static Error parseKinds(CompileOptions &options) {
-  constexpr StringRef kinds[] = {"decode", "plan", "append", "merge", "materialize"};
+  constexpr StringRef kinds[] = {"prefill", "decode", "plan", "append", "merge", "materialize"};
   for (StringRef given : kernels) {
     StringRef kind = given == "verify" ? "append" : given == "fold" ? "merge" : given;
     if (!is_contained(kinds, kind))
       return unknown("--kernels", given,
-                     "decode, plan, append (or verify), merge (or fold), materialize");
+                     "prefill, decode, plan, append (or verify), merge (or fold), materialize");
     if (!is_contained(options.kinds, kind))
       options.kinds.push_back(kind.str());
   }
@@ -143,23 +148,35 @@ static Error parseLog(CompileOptions &options) {
   return Error::success();
 }
 
+static Error parseChunk(CompileOptions &options) {
+  if (StringRef(chunk).getAsInteger(10, options.chunk) ||
+      !is_contained({0, 16, 32, 64, 128}, options.chunk))
+    return unknown("--chunk", chunk, "16, 32, 64, 128 or 0");
+  return Error::success();
+}
+
 static Error parseSchedules(CompileOptions &options) {
   for (StringRef text : schedules) {
     SmallVector<StringRef> parts;
     text.split(parts, ',');
-    StringRef names[] = {"decode:recurrent", "append:log", "merge:log", "materialize:log"};
+    StringRef names[] = {"prefill:chunkwise", "decode:recurrent", "append:log", "merge:log",
+                         "materialize:log"};
     if (!is_contained(names, parts.front()))
       return unknown("--schedule", parts.front(), join(ArrayRef(names), ", "));
     schedule::RecurrentOverrides &forced = options.schedules[parts.front().split(':').first.str()];
+    bool isPrefill = parts.front() == "prefill:chunkwise";
     for (StringRef part : ArrayRef(parts).drop_front()) {
       auto [key, digits] = part.split('=');
       int64_t *field = key == "value-tile"   ? &forced.valueTile
+                       : key == "min-blocks" ? &forced.minBlocks
+                       : isPrefill           ? nullptr
                        : key == "key-lanes"  ? &forced.keyLanes
                        : key == "key-warps"  ? &forced.keyWarps
-                       : key == "min-blocks" ? &forced.minBlocks
                                              : nullptr;
       if (!field)
-        return unknown("--schedule", key, "value-tile, key-lanes, key-warps or min-blocks");
+        return unknown("--schedule", key,
+                       isPrefill ? "value-tile or min-blocks"
+                                 : "value-tile, key-lanes, key-warps or min-blocks");
       if (digits.getAsInteger(10, *field) || *field < 0 || *field > 1024)
         return unknown("--schedule", part, "a number from 0 to 1024");
     }
@@ -280,8 +297,8 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   options.explain = explain;
   options.jobs = jobs;
   options.set.assign(set.begin(), set.end());
-  for (auto parse : {parseKinds, parseDims, parseSchedules, parseLog, parseTypes, parseTargets,
-                     parseEmit, parsePaths})
+  for (auto parse : {parseKinds, parseDims, parseChunk, parseSchedules, parseLog, parseTypes,
+                     parseTargets, parseEmit, parsePaths})
     if (Error error = parse(options))
       return error;
   struct Choice {
@@ -309,11 +326,18 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
 
 /// Finds numbers with which nothing can be scheduled. What depends on the step is found later.
 static Error checkSchedules(const CompileOptions &options) {
-  std::vector<schedule::RecurrentOverrides> all{{}};
-  for (const auto &[kind, forced] : options.schedules)
-    all.push_back(forced);
   schedule::RecurrentProblem problem;
-  for (const schedule::RecurrentOverrides &forced : all)
+  auto check = [&](StringRef kind, const schedule::RecurrentOverrides &forced) {
+    if (kind == "prefill")
+      return schedule::planChunkwise(problem, {options.chunk, forced.valueTile, forced.minBlocks})
+          .takeError();
+    return schedule::planRecurrent(problem, forced).takeError();
+  };
+  for (const std::string &kind : options.kinds) {
+    auto given = options.schedules.find(kind);
+    schedule::RecurrentOverrides forced;
+    if (given != options.schedules.end())
+      forced = given->second;
     for (auto [key, value] : options.dims)
       for (const std::string &layout : options.stateLayouts)
         for (const std::string &type : options.stateTypes) {
@@ -321,9 +345,11 @@ static Error checkSchedules(const CompileOptions &options) {
           problem.valueDim = value;
           problem.layout = layout == "vk" ? schedule::StateLayout::VK : schedule::StateLayout::KV;
           problem.stateBytes = type == "f32" ? 4 : 2;
-          if (auto plan = schedule::planRecurrent(problem, forced); !plan)
-            return createStringError("--schedule: " + toString(plan.takeError()));
+          if (Error error = check(kind, forced))
+            return createStringError((kind == "prefill" ? "prefill: " : "--schedule: ") +
+                                     toString(std::move(error)));
         }
+  }
   return Error::success();
 }
 
@@ -331,7 +357,8 @@ static Error checkSchedules(const CompileOptions &options) {
 static package::KernelRequest ofKind(const CompileOptions &options, const std::string &kind,
                                      package::KernelRequest request) {
   request.kind = kind;
-  request.schedule = request.isLog() ? "log" : "recurrent";
+  request.schedule = request.isLog() ? "log" : kind == "prefill" ? "chunkwise" : "recurrent";
+  request.chunk = kind == "prefill" ? options.chunk : 0;
   if (auto forced = options.schedules.find(kind); forced != options.schedules.end()) {
     request.valueTile = forced->second.valueTile;
     request.keyLanes = forced->second.keyLanes;

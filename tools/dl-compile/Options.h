@@ -28,6 +28,7 @@ struct CompileOptions {
   std::vector<std::pair<int64_t, int64_t>> dims; ///< (K, V)
   std::vector<std::string> stateLayouts, stateTypes, ioTypes, indexTypes;
   std::map<std::string, schedule::RecurrentOverrides> schedules; ///< forced, by kind
+  int64_t chunk = 0;
   package::KernelRequest log; ///< only the fields of the kernels of a log are set
 };
 

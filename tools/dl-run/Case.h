@@ -44,8 +44,8 @@ struct CaseResult {
 };
 
 /// Largest error that passes, by storage type.
-double outputLimit(dlk_dtype dtype);
-double stateLimit(dlk_dtype dtype);
+double outputLimit(const KernelEntry &kernel, dlk_dtype dtype);
+double stateLimit(const KernelEntry &kernel, dlk_dtype dtype);
 
 /// Everything of one launch.
 struct Problem {

@@ -80,8 +80,8 @@ void CaseRunner::compareOutput(const Problem &problem, size_t arg, CaseResult &r
   const HostTensor &tensor = problem.final[arg];
   const Batch &batch = problem.batch;
   const int64_t headSize = elementCount(op.outputs[ports[arg]].axis, kernel.dims());
-  Comparison comparison("output", info.name, outputLimit(info.dtype), int64_t(batch.rows.size()),
-                        batch.HV);
+  Comparison comparison("output", info.name, outputLimit(kernel, info.dtype),
+                        int64_t(batch.rows.size()), batch.HV);
   for (int64_t n = 0, count = tensor.numElements(); n < count; ++n) {
     const int row = problem.rowOfToken[n / (batch.HV * headSize)];
     if (row < 0)
@@ -100,7 +100,8 @@ void CaseRunner::compareState(const Problem &problem, size_t arg, CaseResult &re
   const HostTensor &tensor = problem.final[arg];
   const Batch &batch = problem.batch;
   const int64_t headSize = kernel.dims().K * kernel.dims().V, slotSize = batch.HV * headSize;
-  Comparison comparison("state", info.name, stateLimit(info.dtype), problem.numSlots, batch.HV);
+  Comparison comparison("state", info.name, stateLimit(kernel, info.dtype), problem.numSlots,
+                        batch.HV);
   const std::vector<bool> written = problem.writtenSlots();
   for (int64_t n = 0, count = tensor.numElements(); n < count; ++n)
     if (const int64_t slot = n / slotSize; written[slot])

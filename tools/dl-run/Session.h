@@ -77,6 +77,7 @@ struct KernelEntry {
   reference::Dims dims() const { return {info.key_dim, info.value_dim}; }
   std::vector<int64_t> argShape(size_t index, const Sizes &sizes) const;
   bool hasRole(dlk_role role) const;
+  bool isPrefill() const { return info.kind == std::string("prefill"); }
   /// Why no case is made for the kernel; empty if there is one. Those of a log take several
   /// launches and what an engine keeps between them.
   std::string whyNoCase() const;

@@ -15,9 +15,10 @@
 using namespace dl::run;
 
 /// The default sizes: one and several tokens and rows, value heads 1, 2 and 3 times the key heads.
-static std::vector<Shape> defaultShapes() {
+/// Of a prefill, whole chunks and their ends.
+static std::vector<Shape> defaultShapes(bool isPrefill) {
   std::vector<Shape> shapes;
-  for (int64_t T : {1, 3})
+  for (int64_t T : isPrefill ? std::vector<int64_t>{1, 64, 77} : std::vector<int64_t>{1, 3})
     for (int64_t B : {1, 3})
       for (auto [HQ, HV] : {std::pair<int64_t, int64_t>{2, 2}, {2, 4}, {1, 3}})
         shapes.push_back({B, T, HQ, HV});
@@ -136,10 +137,10 @@ static void printJson(const Session &session, const std::vector<KernelResult> &r
 }
 
 int dl::run::runVerify(const Options &options) {
-  std::vector<Shape> shapes = defaultShapes();
-  if (!options.shape.empty())
-    shapes = parseShapes(options.shape, {{"B", {3}}, {"T", {1}}, {"HQ", {2}}, {"HV", {2}}});
-  const std::vector<CaseSpec> cases = makeCases(shapes, options.gates, options.seed);
+  const std::vector<Shape> given =
+      options.shape.empty()
+          ? std::vector<Shape>()
+          : parseShapes(options.shape, {{"B", {3}}, {"T", {1}}, {"HQ", {2}}, {"HV", {2}}});
   Session session(options);
   session.openDevice();
   const dl::reference::Operator op = session.reference();
@@ -150,7 +151,9 @@ int dl::run::runVerify(const Options &options) {
   for (const KernelEntry &kernel : kernels) {
     showProgress(format("%zu of %zu: %s", results.size() + 1, kernels.size(), kernel.info.name));
     try {
-      results.push_back(verifyKernel(session, op, kernel, cases));
+      const auto shapes = given.empty() ? defaultShapes(kernel.isPrefill()) : given;
+      results.push_back(
+          verifyKernel(session, op, kernel, makeCases(shapes, options.gates, options.seed)));
     } catch (const Error &error) {
       KernelResult result;
       result.name = kernel.info.name;

@@ -1,0 +1,67 @@
+// RUN: dl-opt %s --tile-expand-gram --cse | FileCheck %s
+
+#rows = #tile.blocked<per_thread = [8, 1], lanes = [1, 32], warps = [2, 1], order = [1, 0], num_warps = 2>
+#pairs = #tile.blocked<per_thread = [8, 1], lanes = [1, 32], warps = [2, 1], order = [1, 0], num_warps = 2>
+#tokens = #tile.slice<1, #rows>
+
+// One decay per k: four levels for 16 tokens. On each, readers of the later half of a block and
+// writers of the earlier half meet in its middle.
+// CHECK-LABEL: tile.kernel @levels
+// CHECK-SAME: %[[L:[a-z0-9]+]]: memref
+tile.kernel @levels(%x: memref<16x32xf32>, %l: memref<16x32xf32>, %o: memref<16x16xf32>) attributes {threads = 64 : i64} {
+  %c0 = arith.constant 0 : index
+  %k = tile.load %x[%c0, %c0] axes [0, 1] : memref<16x32xf32> -> tensor<16x32xf32, #rows>
+  %g = tile.load %l[%c0, %c0] axes [0, 1] : memref<16x32xf32> -> tensor<16x32xf32, #rows>
+  // CHECK: %[[K:.+]] = tile.load
+  // CHECK: %[[G:.+]] = tile.load
+  // CHECK: %[[N:.+]] = tile.alloc : !tile.shared<16x16xf32
+  // CHECK: %[[EVEN:.+]] = tile.alloc : !tile.shared<16x32xbf16, #tile.swizzled<64>>
+  // CHECK: %[[ODD:.+]] = tile.alloc : !tile.shared<16x32xbf16, #tile.swizzled<64>>
+  // CHECK: %[[T:.+]] = tile.coordinate axis 0
+  // CHECK: %[[BIT:.+]] = arith.andi %[[T]], %{{.+}} : tensor<16x32xi32
+  // CHECK: %[[LATER:.+]] = arith.cmpi ne, %[[BIT]]
+  // CHECK: %[[BEHIND:.+]] = tile.scan %[[G]] axis 0 run 1 reverse exclusive
+  // CHECK: %[[BEFORE:.+]] = tile.scan %[[G]] axis 0 run 1 :
+  // CHECK: %[[S:.+]] = arith.select %[[LATER]], %[[BEFORE]], %[[BEHIND]]
+  // CHECK: %[[E:.+]] = math.exp %[[S]]
+  // CHECK: %[[F:.+]] = arith.mulf %[[K]], %[[E]]
+  // CHECK: %[[B:.+]] = arith.truncf %[[F]]
+  // CHECK: tile.local_store %[[B]], %[[EVEN]]
+  // CHECK-NEXT: tile.barrier
+  // CHECK-NEXT: tile.gram %[[EVEN]] with %[[EVEN]] into %[[N]] half 1
+  // CHECK: tile.scan %[[G]] axis 0 run 2 reverse exclusive
+  // CHECK: tile.local_store %{{.+}}, %[[ODD]]
+  // CHECK-NEXT: tile.barrier
+  // CHECK-NEXT: tile.gram %[[ODD]] with %[[ODD]] into %[[N]] half 2
+  // CHECK: tile.gram %[[EVEN]] with %[[EVEN]] into %[[N]] half 4
+  // CHECK: tile.gram %[[ODD]] with %[[ODD]] into %[[N]] half 8
+  // CHECK-NEXT: tile.barrier
+  // CHECK-NEXT: tile.local_load %[[N]]
+  %n = tile.decayed_gram %k with %k decay %g inclusive [true] in bf16
+      : tensor<16x32xf32, #rows> with tensor<16x32xf32, #rows> decay tensor<16x32xf32, #rows> -> tensor<16x16xf32, #pairs>
+  tile.store %n, %o[%c0, %c0] axes [0, 1] : tensor<16x16xf32, #pairs>, memref<16x16xf32>
+  tile.return
+}
+
+// One decay per token, read before it: the plain Gram times e^(sum before the reader - sum up to the writer).
+// CHECK-LABEL: tile.kernel @plain
+tile.kernel @plain(%x: memref<16x32xf32>, %l: memref<16xf32>, %o: memref<16x16xf32>) attributes {threads = 64 : i64} {
+  %c0 = arith.constant 0 : index
+  %k = tile.load %x[%c0, %c0] axes [0, 1] : memref<16x32xf32> -> tensor<16x32xf32, #rows>
+  %g = tile.load %l[%c0] axes [0] : memref<16xf32> -> tensor<16xf32, #tokens>
+  // CHECK: %[[G:.+]] = tile.load {{.*}} -> tensor<16xf32,
+  // CHECK: tile.gram %[[X:.+]] with %[[X]] into %[[N:.+]] : {{.*}}16x32xbf16
+  // CHECK: %[[P:.+]] = tile.local_load %[[N]]
+  // CHECK: %[[C:.+]] = arith.maxnumf %[[G]]
+  // CHECK: %[[W:.+]] = tile.scan %[[C]] axis 0 run 16 :
+  // CHECK: %[[WS:.+]] = tile.expand %{{.+}} axis 0
+  // CHECK: %[[R:.+]] = tile.scan %[[C]] axis 0 run 16 exclusive
+  // CHECK: %[[RS:.+]] = tile.expand %{{.+}} axis 1
+  // CHECK: %[[D:.+]] = arith.subf %[[RS]], %[[WS]]
+  // CHECK: %[[E:.+]] = math.exp %[[D]]
+  // CHECK: arith.mulf %[[P]], %[[E]]
+  %n = tile.decayed_gram %k with %k decay %g inclusive [false] in bf16
+      : tensor<16x32xf32, #rows> with tensor<16x32xf32, #rows> decay tensor<16xf32, #tokens> -> tensor<16x16xf32, #pairs>
+  tile.store %n, %o[%c0, %c0] axes [0, 1] : tensor<16x16xf32, #pairs>, memref<16x16xf32>
+  tile.return
+}
