@@ -10,6 +10,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace dl::layout;
 using llvm::ArrayRef;
@@ -199,6 +200,15 @@ int64_t RegisterLayout::contiguousRegisters(unsigned axis) const {
     run *= d.mod;
   }
   return run;
+}
+
+// The strides of thread digits are multiples of the smallest, below which all digits are of the
+// register.
+int64_t RegisterLayout::pieceOfRun(unsigned axis, int64_t run) const {
+  int64_t piece = run;
+  for (const Digit &d : digitsOf(Source::Thread, axis))
+    piece = std::gcd(piece, d.stride);
+  return piece;
 }
 
 //===----------------------------------------------------------------------===//

@@ -150,9 +150,11 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](CoordinateOp coordinate) { return lowerCoordinate(coordinate); })
       .Case([&](InsertOp insert) { return lowerInsert(insert); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
+      .Case([&](ScanOp scan) { return lowerScan(scan); })
       .Case([&](DotOp dot) { return lowerDot(dot); })
       .Case([&](RankUpdateOp update) { return lowerRankUpdate(update); })
       .Case([&](MmaOp mma) { return lowerMma(mma); })
+      .Case([&](InvertUnitLowerOp invert) { return lowerInvert(invert); })
       .Case([&](BarrierOp) { return success(); }) // all threads have finished what is before it
       .Default([](Operation *other) { return hasNoMeaning(other); });
 }

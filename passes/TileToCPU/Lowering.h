@@ -156,6 +156,15 @@ private:
   void combineWarps(const Layout &layout, unsigned axis,
                     llvm::MutableArrayRef<Arena::Buffer *> sums);
 
+  // Scan.cpp
+  struct Scan;
+  mlir::LogicalResult lowerScan(ScanOp op);
+  void sumPieces(const Scan &scan, Arena::Buffer *result, Arena::Buffer *totals);
+  void addOtherPieces(const Scan &scan, Arena::Buffer *result, Arena::Buffer *totals);
+
+  // Invert.cpp
+  mlir::LogicalResult lowerInvert(InvertUnitLowerOp op);
+
   // Mma.cpp
   mlir::Value placeInFragment(const Layout &layout, mlir::Value thread, unsigned axis,
                               mlir::Value coordinate, int64_t below);

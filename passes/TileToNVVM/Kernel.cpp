@@ -414,6 +414,7 @@ LogicalResult KernelLowering::lower(Operation *op) {
       .Case([&](CoordinateOp coordinate) { return lowerCoordinate(coordinate), success(); })
       .Case([&](InsertOp insert) { return lowerInsert(insert), success(); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
+      .Case([&](ScanOp scan) { return lowerScan(scan), success(); })
       .Case([&](DotOp dot) { return lowerDot(dot); })
       .Case([&](RankUpdateOp update) { return lowerRankUpdate(update); })
       .Case([&](ConvertOp convert) { return lowerConvert(convert); })
@@ -433,6 +434,7 @@ LogicalResult KernelLowering::lower(Operation *op) {
         return success();
       })
       .Case([&](MmaOp mma) { return lowerMma(mma); })
+      .Case([&](InvertUnitLowerOp invert) { return lowerInvert(invert), success(); })
       .Default([&](Operation *other) { return lowerElementwise(other); });
 }
 

@@ -107,6 +107,25 @@ private:
                     llvm::MutableArrayRef<Registers> results);
   void bindReduction(mlir::ResultRange results, llvm::MutableArrayRef<Registers> values);
 
+  // Scan.cpp
+  struct Scan;
+  void lowerScan(ScanOp op);
+  void addOtherPieces(const Scan &scan, llvm::ArrayRef<Registers> totals, Registers &sums);
+  Registers sumOfPieces(const Scan &scan, mlir::Value run, mlir::Value place, int64_t width);
+
+  // Invert.cpp
+  struct Triangle;
+  void lowerInvert(InvertUnitLowerOp op);
+  void storeTriangle(const Triangle &triangle, mlir::ValueRange values);
+  Registers loadTriangle(const Triangle &triangle);
+  void invertDiagonal(const Triangle &triangle);
+  void invertBlock(const Triangle &triangle, mlir::Value block);
+  void joinBlocks(const Triangle &triangle, int64_t half, bool last);
+  struct Join;
+  void joinPiece(const Join &join, mlir::Value piece);
+  Registers productOf(const Join &join, mlir::Value left, mlir::Value right);
+  void addToProduct(const Join &join, mlir::Value left, mlir::Value right, Registers &sums);
+
   // Mma.cpp
   struct Product;
   mlir::LogicalResult lowerMma(MmaOp op);
