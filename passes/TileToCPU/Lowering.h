@@ -120,6 +120,7 @@ private:
   mlir::LogicalResult lowerLocalStore(LocalStoreOp op);
   mlir::LogicalResult lowerLocalLoad(LocalLoadOp op);
   mlir::Value sharedOffset(const layout::SharedLayout &layout, const Coordinates &coordinates);
+  mlir::Value sharedElement(mlir::Value buffer, const Coordinates &coordinates); ///< a pointer
   struct Access {
     mlir::Value start;                      ///< of the tile's first element
     llvm::SmallVector<mlir::Value> strides; ///< per tensor axis, in elements

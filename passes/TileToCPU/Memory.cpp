@@ -173,14 +173,17 @@ Value LaneLowering::sharedOffset(const layout::SharedLayout &layout,
   return host->bitXor(offset, host->mul(row, 16));
 }
 
+Value LaneLowering::sharedElement(Value buffer, const Coordinates &coordinates) {
+  const SharedBuffer &shared = sharedBuffers.find(buffer)->second;
+  return host->bytes(scratch, host->add(sharedOffset(shared.layout, coordinates), shared.offset));
+}
+
 LogicalResult LaneLowering::lowerLocalStore(LocalStoreOp op) {
   const Layout &layout = layoutOf(op.getValue().getType());
-  const SharedBuffer &buffer = sharedBuffers.find(op.getBuffer())->second;
   auto body = [&](Value thread, Value reg, const Coordinates &coordinates) {
     host->ifTrue(insideShape(layout, coordinates), [&] {
       Value value = loadElement(op.getValue(), flat(layout, thread, reg));
-      Value offset = host->add(sharedOffset(buffer.layout, coordinates), buffer.offset);
-      host->store(value, host->bytes(scratch, offset));
+      host->store(value, sharedElement(op.getBuffer(), coordinates));
     });
   };
   forEachElement(layout, body, /*ownersOnly=*/true);
@@ -189,14 +192,10 @@ LogicalResult LaneLowering::lowerLocalStore(LocalStoreOp op) {
 
 LogicalResult LaneLowering::lowerLocalLoad(LocalLoadOp op) {
   const Layout &layout = layoutOf(op.getResult().getType());
-  const SharedBuffer &buffer = sharedBuffers.find(op.getBuffer())->second;
   Type element = op.getResult().getType().getElementType();
   Arena::Buffer *result = bindNew(op.getResult());
   forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
-    auto load = [&] {
-      Value offset = host->add(sharedOffset(buffer.layout, coordinates), buffer.offset);
-      return host->load(host->bytes(scratch, offset), element);
-    };
+    auto load = [&] { return host->load(sharedElement(op.getBuffer(), coordinates), element); };
     Value value = host->select(insideShape(layout, coordinates), load, host->zero(element));
     storeElement(result, value, flat(layout, thread, reg));
   });

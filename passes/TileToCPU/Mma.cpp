@@ -49,9 +49,10 @@ LogicalResult LaneLowering::lowerMma(MmaOp op) {
     auto factorB = [&](Value k) {
       if (b)
         return loadElement(op.getB(), host->add(placeB, shareOfPlace(*b, 0, k, depth)));
-      const SharedBuffer &buffer = sharedBuffers.find(op.getB())->second; // N x K
-      Value offset = host->add(sharedOffset(buffer.layout, {at[1], k}), buffer.offset);
-      return host->load(host->bytes(scratch, offset), input);
+      Coordinates place = {at[1], k}; // N x K
+      if (op.getTransposed())
+        std::swap(place[0], place[1]);
+      return host->load(sharedElement(op.getB(), place), input);
     };
     auto body = [&](Value k, ValueRange sum) {
       Value elementA = loadElement(op.getA(), host->add(placeA, shareOfPlace(a, 1, k, depth)));

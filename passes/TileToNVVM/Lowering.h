@@ -130,12 +130,25 @@ private:
   struct Product;
   mlir::LogicalResult lowerMma(MmaOp op);
   void emitMmaSync(Product &product);
+  void emitMmaSync(Product &product, mlir::TypedValue<SharedType> buffer, bool transposed);
   void emitWgmma(Product &product, mlir::TypedValue<SharedType> buffer);
   mlir::Value wgmmaDescriptorOf(mlir::TypedValue<SharedType> buffer, const Product &product);
   Registers withoutPadding(mlir::Value factor, unsigned axisK);
   Registers factorWords(mlir::Value factor, unsigned axisK, const layout::Instruction &row);
   Registers inlineAssembly(llvm::StringRef text, mlir::ValueRange tied, mlir::ValueRange inputs);
   Registers unpackStruct(mlir::Value value);
+
+  // MmaSync.cpp
+  struct Chunks;
+  mlir::Value multiplyAdd(mlir::Value a, int64_t b, mlir::Value c); ///< i32; null: nothing to add
+  Chunks makeChunks(mlir::TypedValue<SharedType> buffer, mlir::Value row, mlir::Value chunk,
+                    int64_t chunkBits);
+  mlir::Value chunkOffset(const Chunks &at, mlir::Value chunk, int64_t chunkBits);
+  mlir::Value chunkAt(Chunks &chunks, int64_t rows, int64_t count);
+  Registers loadMatrices(Chunks &chunks, int64_t rows, int64_t count, int64_t matrices,
+                         bool transposed);
+  Registers mmaSync(const layout::Instruction &row, mlir::ValueRange a, mlir::ValueRange b,
+                    mlir::ValueRange c);
 
   // Shared pieces
   mlir::Value i32(int64_t value);

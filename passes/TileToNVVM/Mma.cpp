@@ -21,8 +21,9 @@
 #include "compiler/Layout/Atoms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "passes/TileToNVVM/Lowering.h"
+#include "passes/TileToNVVM/MmaSync.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace dl;
@@ -114,27 +115,40 @@ KernelLowering::Registers KernelLowering::unpackStruct(Value value) {
 // mma.sync
 //===----------------------------------------------------------------------===//
 
-static NVVM::MMATypes ptxType(ElementKind kind) {
-  return kind == ElementKind::BF16  ? NVVM::MMATypes::bf16
-         : kind == ElementKind::F16 ? NVVM::MMATypes::f16
-                                    : NVVM::MMATypes::tf32;
-}
-
 void KernelLowering::emitMmaSync(Product &product) {
-  const layout::Instruction &row = product.row;
-  Type resultType = LLVM::LLVMStructType::getLiteral(
-      builder.getContext(), SmallVector<Type>(row.c.registers, builder.getF32Type()));
-  std::array<NVVM::MMATypes, 2> types{ptxType(row.input), ptxType(row.input)};
-  std::array<NVVM::MMALayout, 2> layouts{NVVM::MMALayout::row, NVVM::MMALayout::col};
   for (int64_t l = 0; l < product.k; ++l)
     for (int64_t i = 0; i < product.m; ++i)
-      for (int64_t j = 0; j < product.n; ++j) {
-        Value sum =
-            NVVM::MmaOp::create(builder, loc, resultType, product.fragmentA(i, l),
-                                product.fragmentB(l, j), product.fragmentC(i, j),
-                                {row.m, row.n, row.k}, std::nullopt, std::nullopt, types, layouts);
-        product.accumulate(i, j, unpackStruct(sum));
-      }
+      for (int64_t j = 0; j < product.n; ++j)
+        product.accumulate(i, j,
+                           mmaSync(product.row, product.fragmentA(i, l), product.fragmentB(l, j),
+                                   product.fragmentC(i, j)));
+}
+
+/// B comes in pairs of fragments, each right before its products: all of it need not fit in
+/// registers. The four 8 x 8 matrices of a pair are the halves of k of its first fragment, then
+/// those of its second.
+void KernelLowering::emitMmaSync(Product &product, TypedValue<SharedType> buffer, bool transposed) {
+  const layout::Instruction &row = product.row;
+  Value fragment = multiplyAdd(threadDigit(16, 2), product.warpsN, {});
+  if (product.warpsN > 1)
+    fragment = arith::AddIOp::create(
+        builder, loc, fragment, threadDigit(layout::kWarpSize * product.warpsM, product.warpsN));
+  // A fragment is eight rows that are its columns, or one chunk of rows along k.
+  Chunks chunks = transposed ? makeChunks(buffer, threadDigit(1, 16), fragment,
+                                          llvm::PowerOf2Ceil(2 * product.warpsN) - 1)
+                             : makeChunks(buffer, multiplyAdd(fragment, row.n, threadDigit(1, 8)),
+                                          threadDigit(8, 2), /*chunkBits=*/1);
+  for (int64_t l = 0; l < product.k; ++l)
+    for (int64_t j = 0; j < product.n; j += 2) {
+      int64_t count = std::min<int64_t>(2, product.n - j), step = j * product.warpsN;
+      Registers b = transposed ? loadMatrices(chunks, l * row.k, step, 2 * count, true)
+                               : loadMatrices(chunks, step * row.n, 2 * l, 2 * count, false);
+      for (int64_t i = 0; i < product.m; ++i)
+        for (int64_t t = 0; t < count; ++t)
+          product.accumulate(i, j + t,
+                             mmaSync(row, product.fragmentA(i, l), ValueRange(b).slice(2 * t, 2),
+                                     product.fragmentC(i, j + t)));
+    }
 }
 
 //===----------------------------------------------------------------------===//
@@ -261,15 +275,16 @@ LogicalResult KernelLowering::lowerMma(MmaOp op) {
   product.a = factorWords(op.getA(), /*axisK=*/1, row);
   product.c = distributed(op.getC());
   auto buffer = dyn_cast<TypedValue<SharedType>>(op.getB());
-  if (row.feature == "mma.sync" && !buffer) {
+  if (row.feature == "mma.sync" && buffer) {
+    emitMmaSync(product, buffer, op.getTransposed());
+  } else if (row.feature == "mma.sync") {
     product.b = factorWords(op.getB(), /*axisK=*/0, row);
     emitMmaSync(product);
   } else if (row.feature == "wgmma" && buffer) {
     emitWgmma(product, buffer);
   } else {
     return op.emitOpError(
-               "expected an instruction of mma.sync with b in registers or of wgmma with "
-               "b in shared memory, got ")
+               "expected an instruction of mma.sync or of wgmma with b in shared memory, got ")
            << row.name << " of " << row.feature;
   }
   registers[op.getResult()] = std::move(product.c);
