@@ -155,6 +155,7 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](RankUpdateOp update) { return lowerRankUpdate(update); })
       .Case([&](MmaOp mma) { return lowerMma(mma); })
       .Case([&](InvertUnitLowerOp invert) { return lowerInvert(invert); })
+      .Case([&](GramOp gram) { return lowerGram(gram); })
       .Case([&](BarrierOp) { return success(); }) // all threads have finished what is before it
       .Default([](Operation *other) { return hasNoMeaning(other); });
 }

@@ -171,6 +171,10 @@ private:
                               mlir::Value coordinate, int64_t below);
   mlir::LogicalResult lowerMma(MmaOp op);
 
+  // Gram.cpp
+  mlir::LogicalResult lowerGram(GramOp op);
+  void emitGramPair(GramOp op, mlir::Value i, mlir::Value j);
+
   KernelOp kernel;
   std::optional<HostBuilder> host;
   mlir::LLVM::LLVMFuncOp function;

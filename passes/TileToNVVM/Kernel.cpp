@@ -435,6 +435,7 @@ LogicalResult KernelLowering::lower(Operation *op) {
       })
       .Case([&](MmaOp mma) { return lowerMma(mma); })
       .Case([&](InvertUnitLowerOp invert) { return lowerInvert(invert), success(); })
+      .Case([&](GramOp gram) { return lowerGram(gram); })
       .Default([&](Operation *other) { return lowerElementwise(other); });
 }
 

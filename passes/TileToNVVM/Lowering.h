@@ -150,6 +150,12 @@ private:
   Registers mmaSync(const layout::Instruction &row, mlir::ValueRange a, mlir::ValueRange b,
                     mlir::ValueRange c);
 
+  // Gram.cpp
+  mlir::LogicalResult lowerGram(GramOp op);
+  void emitGramBlock(GramOp op, mlir::Value row, mlir::Value column);
+  void storeGram(mlir::TypedValue<SharedType> gram, mlir::Value row, mlir::Value column,
+                 llvm::ArrayRef<Registers> tiles, int64_t half);
+
   // Shared pieces
   mlir::Value i32(int64_t value);
   mlir::Value i64(int64_t value);

@@ -344,6 +344,8 @@ StringRef dl::tile::requiredFeature(Operation *op) {
     auto fragment = cast<FragmentAttr>(mma.getC().getType().getEncoding());
     return llvm::cantFail(dl::layout::findInstruction(fragment.getInstruction()))->feature;
   }
+  if (isa<GramOp>(op))
+    return "mma.sync";
   // Chips with bulk copies have the second path to shared memory that the barrier puts in order.
   if (auto barrier = dyn_cast<BarrierOp>(op); barrier && barrier.getAsyncProxy())
     return "tma";
