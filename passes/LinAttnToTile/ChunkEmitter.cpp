@@ -136,13 +136,18 @@ void ChunkEmitter::emitMasks(Value count) {
   valueIsThere = before(layouts.values(i32), 1);
 }
 
+bool ChunkEmitter::isInput(Value value) {
+  return llvm::any_of(linattn::OperatorOp(step.op).getInputs(),
+                      [&](Value input) { return placed.lookupOrNull(input) == value; });
+}
+
 Value ChunkEmitter::ifThere(Value value) {
-  if (!value)
+  if (!value || isInput(value))
     return value;
   auto type = cast<RankedTensorType>(value.getType());
-  Value mask = type == layouts.tokenKeys(type.getElementType())  ? keyIsThere
-               : type == layouts.tokens(type.getElementType()) ? tokenIsThere
-                                                               : valueIsThere;
+  Value mask = type == layouts.tokenKeys(type.getElementType()) ? keyIsThere
+               : type == layouts.tokens(type.getElementType())  ? tokenIsThere
+                                                                : valueIsThere;
   return arith::SelectOp::create(builder, loc, mask, value, zero(type));
 }
 
@@ -166,7 +171,7 @@ LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
     Type to = place(broadcast->getResult(0).getType());
     if (source.getType() != to) {
       Value tokens = asTokens(source);
-      source = to == tokens.getType()                           ? tokens
+      source = to == tokens.getType()                          ? tokens
                : to == layouts.tokenKeys(builder.getF32Type()) ? onKeys(tokens)
                                                                : onValues(tokens);
     }
@@ -176,8 +181,9 @@ LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
   if (auto reduce = dyn_cast<linattn::ReduceOp>(operation)) {
     Value source = placed.lookup(reduce->getOperand(0));
     Type to = layouts.tokens(builder.getF32Type());
-    placed.map(reduce->getResult(0),
-               tile::ReduceOp::create(builder, loc, TypeRange(to), source, /*axis=*/1).getResult(0));
+    placed.map(
+        reduce->getResult(0),
+        tile::ReduceOp::create(builder, loc, TypeRange(to), source, /*axis=*/1).getResult(0));
     return success();
   }
   if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(operation->getDialect()))
@@ -195,7 +201,8 @@ LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
 
 /// All that does not depend on a read. What is not needed is removed later.
 LogicalResult ChunkEmitter::emitLocals() {
-  for (Operation &operation : linattn::OperatorOp(step.op).getBodyRegion().front().without_terminator()) {
+  for (Operation &operation :
+       linattn::OperatorOp(step.op).getBodyRegion().front().without_terminator()) {
     bool isLocal = !isa<linattn::DecayOp, linattn::WriteOp, linattn::ReadOp>(operation) &&
                    llvm::all_of(operation.getOperands(),
                                 [&](Value operand) { return placed.contains(operand); });
@@ -226,8 +233,8 @@ Value ChunkEmitter::emitFactor(const Factor &factor) {
   if (factor.kind == Factor::Kind::Plain)
     return x;
   auto type = cast<RankedTensorType>(x.getType());
-  Value one = arith::ConstantOp::create(
-      builder, loc, DenseElementsAttr::get(type, builder.getF32FloatAttr(1)));
+  Value one = arith::ConstantOp::create(builder, loc,
+                                        DenseElementsAttr::get(type, builder.getF32FloatAttr(1)));
   return arith::DivFOp::create(builder, loc, one, x);
 }
 
@@ -239,10 +246,10 @@ Value ChunkEmitter::tokensOf(const Product &product) {
   if (product.constant == 1.0)
     return result;
   RankedTensorType type = layouts.tokens(builder.getF32Type());
-  return multiply(result, arith::ConstantOp::create(
-                              builder, loc,
-                              DenseElementsAttr::get(
-                                  type, builder.getF32FloatAttr(float(product.constant)))));
+  return multiply(
+      result, arith::ConstantOp::create(
+                  builder, loc,
+                  DenseElementsAttr::get(type, builder.getF32FloatAttr(float(product.constant)))));
 }
 
 /// A sum that is one has one term that is one.
@@ -254,8 +261,8 @@ Value ChunkEmitter::tokensOf(const Coefficient &coefficient) {
   for (const Product &product : coefficient) {
     Value term = tokensOf(product);
     if (!term)
-      term = arith::ConstantOp::create(
-          builder, loc, DenseElementsAttr::get(type, builder.getF32FloatAttr(1)));
+      term = arith::ConstantOp::create(builder, loc,
+                                       DenseElementsAttr::get(type, builder.getF32FloatAttr(1)));
     sum = add(sum, term);
   }
   return sum;
@@ -333,9 +340,7 @@ Value ChunkEmitter::scan(bool reverse, bool exclusive) {
 }
 
 /// Keys times e^l, with l a sum of log decays over tokens or null.
-Value ChunkEmitter::overChunk(Value keys, Value l) {
-  return l ? decayedBy(keys, l) : keys;
-}
+Value ChunkEmitter::overChunk(Value keys, Value l) { return l ? decayedBy(keys, l) : keys; }
 
 Value ChunkEmitter::decayOfChunk(Value state) {
   if (!logDecay)
@@ -400,8 +405,7 @@ Value ChunkEmitter::onDiagonal(const ReadFactors &factors) {
   for (linattn::DecayOp decay : read.keyDecays)
     between.push_back(placed.lookup(decay.getLogDecay()));
   Value terms = multiply(placed.lookup(read.key), placed.lookup(write().key));
-  Value sum = tile::ReduceOp::create(builder, loc,
-                                     TypeRange(layouts.tokens(builder.getF32Type())),
+  Value sum = tile::ReduceOp::create(builder, loc, TypeRange(layouts.tokens(builder.getF32Type())),
                                      decayedBy(terms, between), /*axis=*/1)
                   .getResult(0);
   return ifThere(sum);
@@ -459,8 +463,7 @@ void ChunkEmitter::emitSystem() {
       rest = arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::eq, row, column),
                                      onRows(own), rest);
     Value earlier = compare(arith::CmpIPredicate::sgt, row, column);
-    read.pairs =
-        toShared(arith::SelectOp::create(builder, loc, earlier, read.gram, rest));
+    read.pairs = toShared(arith::SelectOp::create(builder, loc, earlier, read.gram, rest));
   }
   if (!system)
     return;
@@ -512,8 +515,8 @@ FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
   SmallVector<Value> results(reads.size());
   for (ReadFactors &read : reads)
     if (read.inShared)
-      results[read.number] = product(writes, read.pairs,
-                                     product(stateFactor, read.inShared, zero(values)));
+      results[read.number] =
+          product(writes, read.pairs, product(stateFactor, read.inShared, zero(values)));
   for (auto [i, output] : llvm::enumerate(step.outputs)) {
     Value sum = localsOf(output.form);
     for (const analysis::ReadTerm &term : output.form.reads)

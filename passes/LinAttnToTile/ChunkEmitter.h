@@ -8,8 +8,8 @@
 // With S0 the state before the chunk and G_t the sum of log decays up to token t, the normal form
 // of StepAnalysis.h becomes, for a step with one write b at key a,
 //
-//   reads     R_r = X_r S0 + N_r B              X_r[t] = x_r e^{G_t},  N_r[t, s] = x_r a e^{G_t - G_s}
-//   writes    B = D + sum over feedback of gamma_r R_r,   hence
+//   reads     R_r = X_r S0 + N_r B              X_r[t] = x_r e^{G_t},  N_r[t, s] = x_r a e^{G_t -
+//   G_s} writes    B = D + sum over feedback of gamma_r R_r,   hence
 //             (I - sum gamma_r N_r) B = D + (sum gamma_r X_r) S0
 //   state     S_C = e^{G_C} S0 + A^T B          A[s] = a e^{G_C - G_s}
 //
@@ -58,10 +58,11 @@ class ChunkEmitter {
 public:
   ChunkEmitter(mlir::OpBuilder &builder, const analysis::StepAnalysis &step,
                const ChunkLayouts &layouts)
-      : builder(builder), loc(linattn::OperatorOp(step.op)->getLoc()), step(step), layouts(layouts) {}
+      : builder(builder), loc(linattn::OperatorOp(step.op)->getLoc()), step(step),
+        layouts(layouts) {}
 
   /// Binds an operator's argument to its value in the block, in f32: a number of all heads, or what
-  /// `ChunkLayouts` has for its axis.
+  /// `ChunkLayouts` has for its axis. Inputs are zero for tokens that are not there.
   void bind(mlir::BlockArgument argument, mlir::Value value) { placed.map(argument, value); }
 
   /// `state`: the tile before the chunk; the result: after it. `count`: how many of the C tokens
@@ -85,9 +86,9 @@ private:
   mlir::LogicalResult emitLocals();
   mlir::LogicalResult emitLocal(mlir::Operation *operation);
   mlir::Type place(mlir::Type type);
-  mlir::Value onValues(mlir::Value tokens); ///< one number per token, over VT x C
-  mlir::Value onKeys(mlir::Value tokens);   ///< one number per token, over C x K
-  mlir::Value asTokens(mlir::Value number); ///< a number of all heads, one per token
+  mlir::Value onValues(mlir::Value tokens);           ///< one number per token, over VT x C
+  mlir::Value onKeys(mlir::Value tokens);             ///< one number per token, over C x K
+  mlir::Value asTokens(mlir::Value number);           ///< a number of all heads, one per token
   mlir::Value multiply(mlir::Value a, mlir::Value b); ///< null stands for one
   mlir::Value add(mlir::Value a, mlir::Value b);      ///< null stands for zero
   mlir::Value exp(mlir::Value x);
@@ -111,6 +112,7 @@ private:
 
   // Masks: tokens that are not there
   void emitMasks(mlir::Value count);
+  bool isInput(mlir::Value value);
   mlir::Value ifThere(mlir::Value value);
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value b);
 

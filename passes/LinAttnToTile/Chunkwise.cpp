@@ -246,8 +246,7 @@ LogicalResult checkServed(analysis::StepAnalysis &step) {
     if (decay.axis == Axis::Value)
       return refuse(decay.op, "decays of axis scalar or key, got value");
   WalkResult walk = WalkResult::advance();
-  for (linattn::ReduceOp reduce :
-       step.op.getBodyRegion().getOps<linattn::ReduceOp>())
+  for (linattn::ReduceOp reduce : step.op.getBodyRegion().getOps<linattn::ReduceOp>())
     if (*linattn::axisOf(reduce->getOperand(0).getType()) != Axis::Key) {
       (void)refuse(reduce, "sums along key only");
       walk = WalkResult::interrupt();

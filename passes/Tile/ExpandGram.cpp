@@ -32,8 +32,8 @@ public:
 
   void run() {
     for (size_t i = 0; i < op.getX().size(); ++i)
-      grams.push_back(alloc(SharedType::get(op.getContext(), pairs.getShape(),
-                                            builder.getF32Type(), swizzle(0))));
+      grams.push_back(alloc(
+          SharedType::get(op.getContext(), pairs.getShape(), builder.getF32Type(), swizzle(0))));
     bool isPerKey = op.getDecay() && op.getDecay().getType() == type;
     SmallVector<Value> results = isPerKey ? expandLevels() : expandPlain();
     op.replaceAllUsesWith(results);
@@ -45,11 +45,13 @@ private:
   Value alloc(SharedType buffer) { return AllocOp::create(builder, loc, buffer); }
   Value allocFactor() {
     int64_t bytes = layout::widestSwizzle(type.getDimSize(1), 2);
-    return alloc(SharedType::get(op.getContext(), type.getShape(), op.getProduct(), swizzle(bytes)));
+    return alloc(
+        SharedType::get(op.getContext(), type.getShape(), op.getProduct(), swizzle(bytes)));
   }
   void store(Value value, Value buffer) {
     auto narrow = cast<RankedTensorType>(value.getType()).clone(op.getProduct());
-    LocalStoreOp::create(builder, loc, arith::TruncFOp::create(builder, loc, narrow, value), buffer);
+    LocalStoreOp::create(builder, loc, arith::TruncFOp::create(builder, loc, narrow, value),
+                         buffer);
   }
   void barrier() { BarrierOp::create(builder, loc, /*async_proxy=*/false); }
   SmallVector<Value> loadGrams() {
@@ -60,8 +62,8 @@ private:
     return results;
   }
   Value splat(RankedTensorType type, TypedAttr value) {
-    return arith::ConstantOp::create(
-        builder, loc, DenseElementsAttr::get(type.clone(value.getType()), value));
+    return arith::ConstantOp::create(builder, loc,
+                                     DenseElementsAttr::get(type.clone(value.getType()), value));
   }
   Value scan(Value value, int64_t run, bool reverse, bool exclusive) {
     return ScanOp::create(builder, loc, value, /*axis=*/0, run, reverse, exclusive);
@@ -86,8 +88,8 @@ private:
 Value GramExpansion::isLater(int64_t half) {
   RankedTensorType integers = type.clone(builder.getI32Type());
   Value token = CoordinateOp::create(builder, loc, integers, /*axis=*/0);
-  Value bit = arith::AndIOp::create(builder, loc, token,
-                                    splat(integers, builder.getI32IntegerAttr(half)));
+  Value bit =
+      arith::AndIOp::create(builder, loc, token, splat(integers, builder.getI32IntegerAttr(half)));
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, bit,
                                splat(integers, builder.getI32IntegerAttr(0)));
 }
@@ -136,7 +138,8 @@ Value GramExpansion::asRows(Value tokens, unsigned axis) {
 
 SmallVector<Value> GramExpansion::expandPlain() {
   llvm::MapVector<Value, Value> buffers;
-  for (Value vector : llvm::concat<Value>(SmallVector<Value>(op.getX()), SmallVector<Value>{op.getA()}))
+  for (Value vector :
+       llvm::concat<Value>(SmallVector<Value>(op.getX()), SmallVector<Value>{op.getA()}))
     if (Value &buffer = buffers[vector]; !buffer) {
       buffer = allocFactor();
       store(vector, buffer);

@@ -42,8 +42,8 @@ LogicalResult LaneLowering::lowerCoordinate(CoordinateOp op) {
   const Layout &layout = layoutOf(op.getResult().getType());
   Arena::Buffer *result = bindNew(op.getResult());
   forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
-    Value coordinate = arith::TruncIOp::create(*host, host->loc, host->getI32Type(),
-                                               coordinates[op.getAxis()]);
+    Value coordinate =
+        arith::TruncIOp::create(*host, host->loc, host->getI32Type(), coordinates[op.getAxis()]);
     storeElement(result, coordinate, flat(layout, thread, reg));
   });
   return success();

@@ -65,8 +65,8 @@ Value LaneLowering::maskOf(const Access &access, const Layout &layout,
 LogicalResult LaneLowering::lowerLoad(LoadOp op) {
   const Layout &layout = layoutOf(op.getResult().getType());
   Type element = op.getResult().getType().getElementType();
-  Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout, op.getCount());
+  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(),
+                             layout, op.getCount());
   Arena::Buffer *buffer = bindNew(op.getResult());
   forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
     Value value = host->select(
@@ -106,8 +106,8 @@ LogicalResult LaneLowering::lowerRingLoad(RingLoadOp op) {
 LogicalResult LaneLowering::lowerStore(StoreOp op) {
   const Layout &layout = layoutOf(op.getValue().getType());
   Type element = op.getValue().getType().getElementType();
-  Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), layout, op.getCount());
+  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(),
+                             layout, op.getCount());
   auto body = [&](Value thread, Value reg, const Coordinates &coordinates) {
     host->ifTrue(maskOf(access, layout, coordinates), [&] {
       Value value = loadElement(op.getValue(), flat(layout, thread, reg));

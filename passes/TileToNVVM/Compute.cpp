@@ -355,8 +355,8 @@ static bool staysInWarp(const layout::RegisterLayout &from, const layout::Regist
   return true;
 }
 
-/// The register in `from` of each one in `to`, if every thread holds in the one what it holds in the
-/// other. So it is with the accumulators of a matrix product that become a factor of the next.
+/// The register in `from` of each one in `to`, if every thread holds in the one what it holds in
+/// the other. So it is with the accumulators of a matrix product that become a factor of the next.
 static std::optional<SmallVector<int64_t>> withinThreads(const layout::RegisterLayout &from,
                                                          const layout::RegisterLayout &to) {
   if (from.digitsOf(layout::Source::Thread) != to.digitsOf(layout::Source::Thread))

@@ -75,7 +75,7 @@ private:
   Access makeAccess(mlir::Value memory, mlir::ValueRange indices, llvm::ArrayRef<int64_t> axes,
                     std::optional<llvm::ArrayRef<bool>> inBounds, mlir::RankedTensorType tensor,
                     mlir::Value count = {});
-  mlir::Value addressOf(const Access &access, int64_t reg);
+  mlir::Value addressOf(Access &access, int64_t reg);
   mlir::Value maskOf(const Access &access, int64_t reg);
 
   // Guarded.cpp

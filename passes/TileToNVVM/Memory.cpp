@@ -29,6 +29,9 @@ struct KernelLowering::Access {
     int64_t known = 0; ///< the limit where it is a constant, else -1
   };
   SmallVector<Limit> limits; ///< per tensor axis
+  /// Of registers seen so far, by their distances along axes with dynamic strides, the last one.
+  SmallVector<int64_t> lastDistances;
+  Value lastPointer;
 };
 
 /// The lower half of a number whose upper half is zero.
@@ -120,20 +123,30 @@ KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indic
   return access;
 }
 
-Value KernelLowering::addressOf(const Access &access, int64_t reg) {
+/// Step by step from the register before it: products of strides would be the same in every
+/// iteration of a loop, and wait for it in a register each.
+Value KernelLowering::addressOf(Access &access, int64_t reg) {
   layout::Coordinate offset = access.layout.offsetOfRegister(reg);
   int64_t constant = 0;
-  Value pointer = access.pointer;
+  SmallVector<int64_t> distances;
   for (auto [axis, distance] : llvm::enumerate(offset)) {
-    if (!ShapedType::isDynamic(access.strides[axis])) {
+    bool isDynamic = ShapedType::isDynamic(access.strides[axis]);
+    if (!isDynamic)
       constant += distance * access.strides[axis] * access.elementBytes;
-    } else if (distance != 0) {
-      Value bytes = arith::MulIOp::create(builder, loc, access.dynamicStrides[axis],
-                                          i64(distance * access.elementBytes));
-      pointer = gep(pointer, bytes);
-    }
+    distances.push_back(isDynamic ? distance : 0);
   }
-  return gep(pointer, constant);
+  if (!access.lastPointer) {
+    access.lastPointer = access.pointer;
+    access.lastDistances.assign(distances.size(), 0);
+  }
+  for (auto [axis, distance] : llvm::enumerate(distances))
+    if (int64_t step = distance - access.lastDistances[axis]) {
+      Value bytes = arith::MulIOp::create(builder, loc, access.dynamicStrides[axis],
+                                          i64(step * access.elementBytes));
+      access.lastPointer = gep(access.lastPointer, bytes);
+    }
+  access.lastDistances = distances;
+  return gep(access.lastPointer, constant);
 }
 
 Value KernelLowering::maskOf(const Access &access, int64_t reg) {
@@ -153,8 +166,8 @@ KernelLowering::Registers KernelLowering::loadTile(LoadOp op, Value condition,
                                                    ValueRange otherwise) {
   RankedTensorType tensor = op.getResult().getType();
   Type element = tensor.getElementType();
-  Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor, op.getCount());
+  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(),
+                             tensor, op.getCount());
   bool invariant = views.find(op.getMemory())->second.readOnly;
   Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
   Registers result;
@@ -174,16 +187,16 @@ KernelLowering::Registers KernelLowering::loadTile(LoadOp op, Value condition,
       continue;
     }
     if (op.getCount()) { // no branches, so that all loads are on their way at once
-      llvm::append_range(result, loadIf(mask, addressOf(access, reg),
-                                        Registers(access.width, zero), invariant));
+      llvm::append_range(
+          result, loadIf(mask, addressOf(access, reg), Registers(access.width, zero), invariant));
       continue;
     }
     SmallVector<Type> types(access.width, element);
+    Value address = addressOf(access, reg);
     auto branch = scf::IfOp::create(builder, loc, types, mask, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(builder, loc,
-                         loadVector(addressOf(access, reg), element, access.width, invariant));
+    scf::YieldOp::create(builder, loc, loadVector(address, element, access.width, invariant));
     builder.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(builder, loc, SmallVector<Value>(access.width, zero));
     llvm::append_range(result, branch.getResults());
@@ -236,14 +249,15 @@ KernelLowering::Registers KernelLowering::loadRing(RingLoadOp op) {
 
 LogicalResult KernelLowering::lowerStore(StoreOp op) {
   RankedTensorType tensor = op.getValue().getType();
-  Access access =
-      makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(), tensor, op.getCount());
+  Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(),
+                             tensor, op.getCount());
   Registers values = distributed(op.getValue());
   ifTrue(digitsAreZero(access.layout.replicaDigits()), [&] {
-    for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width)
-      ifTrue(maskOf(access, reg), [&] {
-        storeVector(addressOf(access, reg), ValueRange(values).slice(reg, access.width));
-      });
+    for (int64_t reg = 0; reg < access.layout.numRegisters; reg += access.width) {
+      Value address = addressOf(access, reg);
+      ifTrue(maskOf(access, reg),
+             [&] { storeVector(address, ValueRange(values).slice(reg, access.width)); });
+    }
   });
   return success();
 }

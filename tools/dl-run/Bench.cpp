@@ -307,8 +307,8 @@ private:
 
 /// A small problem of the same head ratio: random states, all kinds of gates, pools, null rows.
 CheckResult Bench::checkOnce(const KernelEntry &kernel, const Shape &shape) {
-  const Shape small = {3, std::min<int64_t>(shape.T, 4), 2,
-                       2 * std::max<int64_t>(shape.HV / shape.HQ, 1)};
+  const int64_t tokens = std::min<int64_t>(shape.T, kernel.isPrefill() ? 77 : 4);
+  const Shape small = {3, tokens, 2, 2 * std::max<int64_t>(shape.HV / shape.HQ, 1)};
   auto [known, isNew] = checks.try_emplace({kernel.handle, small.str()});
   CheckResult &result = known->second;
   if (!isNew)
