@@ -90,11 +90,11 @@ void LaneLowering::emitArguments(Value parameters) {
 // Ops in program order
 //===----------------------------------------------------------------------===//
 
-/// Memrefs come as arguments and shared buffers from tile.alloc: neither is chosen or carried at
-/// run time.
+/// Memrefs come as arguments or parts of them and shared buffers from tile.alloc or tile.stage:
+/// neither is chosen or carried at run time.
 static LogicalResult checkTypes(Operation &op) {
   for (Type type : op.getResultTypes())
-    if (!type.isIntOrIndexOrFloat() && !isDistributed(type) && !isa<AllocOp>(op))
+    if (!type.isIntOrIndexOrFloat() && !isDistributed(type) && !isa<AllocOp, StageOp, PartOp>(op))
       return op.emitOpError("expected results that are scalars or distributed tensors, got ")
              << type;
   return success();
@@ -143,7 +143,11 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](StoreOp store) { return lowerStore(store); })
       .Case([&](IsPresentOp present) { return lowerIsPresent(present); })
       .Case<GridWaitOp, GridReleaseOp>([](auto) { return success(); }) // one grid after another
+      .Case([&](PartOp part) { return lowerPart(part); })
       .Case([&](AllocOp alloc) { return lowerAlloc(alloc); })
+      .Case([&](StageOp stage) { return lowerStage(stage); })
+      .Case([&](CopyAsyncOp copy) { return lowerCopyAsync(copy); })
+      .Case<CopyCommitOp, CopyWaitOp>([](auto) { return success(); })
       .Case([&](LocalStoreOp store) { return lowerLocalStore(store); })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load); })
       .Case([&](ConvertOp convert) { return lowerConvert(convert); })

@@ -46,6 +46,7 @@ private:
   struct SharedBuffer {
     int64_t offset = 0;
     layout::SharedLayout layout;
+    mlir::Value stage; ///< bytes from there, null: none
   };
   /// Elementwise ops of one layout that wait to be emitted as one loop.
   struct Group {
@@ -116,7 +117,10 @@ private:
   mlir::LogicalResult lowerStore(StoreOp op);
   void lowerScalarAccess(mlir::Operation *op);
   mlir::LogicalResult lowerIsPresent(IsPresentOp op);
+  mlir::LogicalResult lowerPart(PartOp op);
   mlir::LogicalResult lowerAlloc(AllocOp op);
+  mlir::LogicalResult lowerStage(StageOp op);
+  mlir::LogicalResult lowerCopyAsync(CopyAsyncOp op);
   mlir::LogicalResult lowerLocalStore(LocalStoreOp op);
   mlir::LogicalResult lowerLocalLoad(LocalLoadOp op);
   mlir::Value sharedOffset(const layout::SharedLayout &layout, const Coordinates &coordinates);

@@ -131,6 +131,20 @@ void LaneLowering::lowerScalarAccess(Operation *op) {
   host->store(scalars.lookup(store.getValueToStore()), pointer);
 }
 
+LogicalResult LaneLowering::lowerPart(PartOp op) {
+  const View &bytes = views.find(op.getMemory())->second;
+  View part;
+  part.type = cast<MemRefType>(op.getResult().getType());
+  part.pointer = host->bytes(bytes.pointer, host->i64(op.getOffset()));
+  int64_t elementBytes = part.type.getElementTypeBitWidth() / 8;
+  for (auto [dim, stride] : llvm::enumerate(part.type.getStridesAndOffset().first))
+    part.strides.push_back(ShapedType::isDynamic(stride)
+                               ? host->div(bytes.strides[dim], elementBytes)
+                               : host->i64(stride));
+  views[op.getResult()] = part;
+  return success();
+}
+
 LogicalResult LaneLowering::lowerIsPresent(IsPresentOp op) {
   const View &view = views.find(op.getMemory())->second;
   Value null = LLVM::ZeroOp::create(*host, host->loc, view.pointer.getType());
@@ -149,6 +163,31 @@ LogicalResult LaneLowering::lowerAlloc(AllocOp op) {
       llvm::cantFail(getLayout(op.getResult().getType())); // the type's verifier has seen it
   buffer.offset = arena.allocate(buffer.layout.totalBytes())->offset; // held for good
   sharedBuffers[op.getResult()] = buffer;
+  return success();
+}
+
+LogicalResult LaneLowering::lowerStage(StageOp op) {
+  SharedBuffer buffer = sharedBuffers.find(op.getRing())->second;
+  buffer.stage = host->mul(host->toI64(scalars.lookup(op.getIndex())), buffer.layout.matrixBytes());
+  buffer.layout = llvm::cantFail(getLayout(op.getResult().getType()));
+  sharedBuffers[op.getResult()] = buffer;
+  return success();
+}
+
+/// Nothing is in the background here: what is copied is there at once.
+LogicalResult LaneLowering::lowerCopyAsync(CopyAsyncOp op) {
+  const View &view = views.find(op.getMemory())->second;
+  Type element = view.type.getElementType();
+  ArrayRef<int64_t> shape = op.getBuffer().getType().getShape(), axes = op.getAxes();
+  Value start = elementPointer(view, llvm::to_vector(op.getIndices()));
+  host->loop(shape[0], [&](Value row) {
+    host->loop(shape[1], [&](Value column) {
+      Value offset = host->add(host->mul(row, view.strides[axes[0]]),
+                               host->mul(column, view.strides[axes[1]]));
+      Value value = host->load(host->element(start, element, offset), element);
+      host->store(value, sharedElement(op.getBuffer(), {row, column}));
+    });
+  });
   return success();
 }
 
@@ -175,7 +214,8 @@ Value LaneLowering::sharedOffset(const layout::SharedLayout &layout,
 
 Value LaneLowering::sharedElement(Value buffer, const Coordinates &coordinates) {
   const SharedBuffer &shared = sharedBuffers.find(buffer)->second;
-  return host->bytes(scratch, host->add(sharedOffset(shared.layout, coordinates), shared.offset));
+  Value offset = host->add(sharedOffset(shared.layout, coordinates), shared.offset);
+  return host->bytes(scratch, shared.stage ? host->add(offset, shared.stage) : offset);
 }
 
 LogicalResult LaneLowering::lowerLocalStore(LocalStoreOp op) {

@@ -98,6 +98,11 @@ Value KernelLowering::gep(Value pointer, int64_t bytes) {
                              LLVM::GEPNoWrapFlags::inbounds);
 }
 
+Value KernelLowering::bufferPointer(Value buffer) {
+  Value start = sharedPointer(sharedBuffers.lookup(buffer)), stage = stages.lookup(buffer);
+  return stage ? gep(start, toI64(stage)) : start;
+}
+
 int64_t KernelLowering::allocateShared(int64_t bytes, int64_t alignment) {
   int64_t offset = (sharedBytes + alignment - 1) / alignment * alignment;
   sharedBytes = offset + bytes;
@@ -423,6 +428,17 @@ LogicalResult KernelLowering::lower(Operation *op) {
         sharedBuffers[alloc.getResult()] = allocateShared(layout.totalBytes(), layout.alignment());
         return success();
       })
+      .Case([&](StageOp stage) {
+        layout::SharedLayout layout = llvm::cantFail(getLayout(stage.getRing().getType()));
+        sharedBuffers[stage.getResult()] = sharedBuffers.lookup(stage.getRing());
+        stages[stage.getResult()] = arith::MulIOp::create(
+            builder, loc, scalar(stage.getIndex()), i32(layout.matrixBytes()));
+        return success();
+      })
+      .Case([&](PartOp part) { return lowerPart(part), success(); })
+      .Case([&](CopyAsyncOp copy) { return lowerCopyAsync(copy), success(); })
+      .Case([&](CopyCommitOp) { return lowerCopyCommit(), success(); })
+      .Case([&](CopyWaitOp wait) { return lowerCopyWait(wait.getPending()), success(); })
       .Case([&](LocalStoreOp store) { return lowerLocalStore(store), success(); })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load), success(); })
       .Case([&](BarrierOp barrier) {

@@ -67,6 +67,8 @@ private:
   mlir::LogicalResult lowerStore(StoreOp op);
   void lowerScalarStore(mlir::memref::StoreOp op);
   void lowerIsPresent(IsPresentOp op);
+  void lowerPart(PartOp op);
+  mlir::Value sharedOffset(const layout::SharedLayout &shared, mlir::ValueRange coordinate);
   void lowerLocalStore(LocalStoreOp op);
   void lowerLocalLoad(LocalLoadOp op);
   mlir::Value distanceOf(mlir::Value index, mlir::Value stride);
@@ -77,6 +79,11 @@ private:
                     mlir::Value count = {});
   mlir::Value addressOf(Access &access, int64_t reg);
   mlir::Value maskOf(const Access &access, int64_t reg);
+
+  // Copy.cpp
+  void lowerCopyAsync(CopyAsyncOp op);
+  void lowerCopyWait(int64_t pending);
+  void lowerCopyCommit();
 
   // Guarded.cpp
   /// Whether a branch is to be predicated and does nothing but load, or have other values.
@@ -174,6 +181,7 @@ private:
   mlir::Value gep(mlir::Value pointer, mlir::Value bytes);
   mlir::Value gep(mlir::Value pointer, int64_t bytes);
   mlir::Value sharedPointer(int64_t offset);
+  mlir::Value bufferPointer(mlir::Value buffer); ///< its start
   int64_t allocateShared(int64_t bytes, int64_t alignment = 16);
   Registers loadVector(mlir::Value pointer, mlir::Type element, int64_t width, bool invariant);
   void storeVector(mlir::Value pointer, mlir::ValueRange values);
@@ -192,6 +200,7 @@ private:
   llvm::DenseMap<mlir::Value, std::function<Registers()>> converted; ///< how to read them
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, int64_t> sharedBuffers;
+  llvm::DenseMap<mlir::Value, mlir::Value> stages; ///< i32: bytes of a stage from its ring's start
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> digits;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> distances; ///< index * stride
   int64_t sharedBytes = 0;

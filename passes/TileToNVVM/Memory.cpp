@@ -280,6 +280,23 @@ void KernelLowering::lowerScalarStore(memref::StoreOp op) {
   ifTrue(first, [&] { storeVector(gep(view.pointer, bytes), scalar(op.getValueToStore())); });
 }
 
+/// Rows are as far apart as those of the bytes.
+void KernelLowering::lowerPart(PartOp op) {
+  const View &bytes = views.find(op.getMemory())->second;
+  View part;
+  part.type = cast<MemRefType>(op.getResult().getType());
+  part.readOnly = bytes.readOnly;
+  part.pointer = gep(bytes.pointer, op.getOffset());
+  Value elementBytes = i64(part.type.getElementTypeBitWidth() / 8);
+  for (auto [dim, stride] : llvm::enumerate(part.type.getStridesAndOffset().first))
+    part.strides.push_back(ShapedType::isDynamic(stride)
+                               ? arith::DivUIOp::create(builder, loc, bytes.strides[dim],
+                                                        elementBytes)
+                                     .getResult()
+                               : i64(stride));
+  views[op.getResult()] = std::move(part);
+}
+
 void KernelLowering::lowerIsPresent(IsPresentOp op) {
   const View &view = views.find(op.getMemory())->second;
   scalars.map(op.getPresent(),
@@ -293,11 +310,7 @@ void KernelLowering::lowerIsPresent(IsPresentOp op) {
 
 /// Byte offset of a register's element in a buffer. The swizzle mixes thread and register bits, so
 /// it is computed whole.
-static Value sharedOffset(OpBuilder &builder, Location loc, const layout::SharedLayout &shared,
-                          ValueRange coordinate) {
-  auto i32 = [&](int64_t value) -> Value {
-    return arith::ConstantIntOp::create(builder, loc, value, 32);
-  };
+Value KernelLowering::sharedOffset(const layout::SharedLayout &shared, ValueRange coordinate) {
   auto add = [&](Value a, Value b) -> Value { return arith::AddIOp::create(builder, loc, a, b); };
   auto mul = [&](Value a, int64_t b) -> Value {
     return arith::MulIOp::create(builder, loc, a, i32(b));
@@ -323,7 +336,7 @@ void KernelLowering::lowerLocalStore(LocalStoreOp op) {
   SmallVector<Value> base;
   for (unsigned axis = 0; axis < layout.rank(); ++axis)
     base.push_back(threadBase(layout, axis));
-  Value buffer = sharedPointer(sharedBuffers.lookup(op.getBuffer()));
+  Value buffer = bufferPointer(op.getBuffer());
   Registers values = distributed(op.getValue());
   // Within a run of contiguous registers of at most 16 bytes the swizzle keeps neighbours together.
   int64_t width = 1, limit = layout.contiguousRegisters(layout.rank() - 1);
@@ -342,7 +355,7 @@ void KernelLowering::lowerLocalStore(LocalStoreOp op) {
                                                   coordinate.back(), i32(layout.shape[axis])));
       }
       ifTrue(mask, [&] {
-        Value address = gep(buffer, toI64(sharedOffset(builder, loc, shared, coordinate)));
+        Value address = gep(buffer, toI64(sharedOffset(shared, coordinate)));
         storeVector(address, ValueRange(values).slice(reg, width));
       });
     }
@@ -352,7 +365,7 @@ void KernelLowering::lowerLocalStore(LocalStoreOp op) {
 void KernelLowering::lowerLocalLoad(LocalLoadOp op) {
   layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getResult().getType()));
   layout::SharedLayout shared = llvm::cantFail(getLayout(op.getBuffer().getType()));
-  Value buffer = sharedPointer(sharedBuffers.lookup(op.getBuffer()));
+  Value buffer = bufferPointer(op.getBuffer());
   Registers result;
   for (int64_t reg = 0; reg < layout.numRegisters; ++reg) {
     layout::Coordinate offset = layout.offsetOfRegister(reg);
@@ -364,7 +377,7 @@ void KernelLowering::lowerLocalLoad(LocalLoadOp op) {
         position = arith::MinUIOp::create(builder, loc, position, i32(layout.shape[axis] - 1));
       coordinate.push_back(position);
     }
-    Value address = gep(buffer, toI64(sharedOffset(builder, loc, shared, coordinate)));
+    Value address = gep(buffer, toI64(sharedOffset(shared, coordinate)));
     result.push_back(
         loadVector(address, op.getResult().getType().getElementType(), 1, false).front());
   }

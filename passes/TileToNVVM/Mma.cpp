@@ -214,7 +214,7 @@ static std::string wgmmaText(const layout::Instruction &row, size_t accumulators
 Value KernelLowering::wgmmaDescriptorOf(TypedValue<SharedType> buffer, const Product &product) {
   layout::SharedLayout shared = llvm::cantFail(getLayout(buffer.getType()));
   Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(),
-                                           sharedPointer(sharedBuffers.lookup(buffer)));
+                                           bufferPointer(buffer));
   if (product.warpsN > 1) {
     int64_t step = llvm::cantFail(wgmmaStart(shared, layout::Major::K, product.row.n, /*k=*/0));
     Value group =

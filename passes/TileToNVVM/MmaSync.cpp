@@ -62,7 +62,7 @@ KernelLowering::Chunks KernelLowering::makeChunks(TypedValue<SharedType> buffer,
   chunks.word = builder.getI32Type();
   if (Type element = buffer.getType().getElementType(); element.isF16())
     chunks.word = VectorType::get(2, element); // what nvvm.mma.sync takes; bf16 are plain words
-  chunks.buffer = sharedPointer(sharedBuffers.lookup(buffer));
+  chunks.buffer = bufferPointer(buffer);
   chunks.row = row;
   chunks.chunk = chunk;
   chunks.chunkBits = chunkBits;

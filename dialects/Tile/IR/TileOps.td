@@ -460,6 +460,7 @@ def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "(`async_proxy` $async_proxy^)? attr-dict";
 }
 
+include "dialects/Tile/IR/TileCopy.td"
 include "dialects/Tile/IR/TileMatrix.td"
 
 #endif // DL_DIALECTS_TILE_TILEOPS
