@@ -40,9 +40,9 @@ BlockEmitter::BlockEmitter(linattn::OperatorOp op, const KernelTypes &types,
 // The kernel and the block's place
 //===----------------------------------------------------------------------===//
 
-void BlockEmitter::createKernel(KernelArguments &arguments, StringRef suffix) {
+void BlockEmitter::createKernel(KernelArguments &arguments, StringRef suffix, Attribute count) {
   int64_t tiles = plan.tiles(types.valueDim);
-  Attribute rows[] = {arguments.symbol("N"), arguments.number(kRowsPerLayer)};
+  Attribute rows[] = {count ? count : arguments.symbol("N"), arguments.number(kRowsPerLayer)};
   auto grid = builder.getArrayAttr(
       {tiles == 1 ? arguments.symbol("HV")
                   : arguments.expression("mul", {arguments.symbol("HV"), arguments.number(tiles)}),

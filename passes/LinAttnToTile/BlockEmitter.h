@@ -32,8 +32,9 @@ public:
 
 protected:
   /// Creates the kernel before the operator, one block per row, value head and tile; the builder is
-  /// then in its entry block, behind the return. `suffix` makes its name.
-  void createKernel(KernelArguments &arguments, llvm::StringRef suffix);
+  /// then in its entry block, behind the return. `suffix` makes its name. `rows`: an expression of
+  /// the sizes that says how many there are, N if it is null.
+  void createKernel(KernelArguments &arguments, llvm::StringRef suffix, mlir::Attribute rows = {});
   /// What block this is. `headReciprocal`: position of that scalar, if there is one.
   void emitPlacement(std::optional<unsigned> headReciprocal);
 

@@ -87,7 +87,7 @@ Value ChunkEmitter::add(Value a, Value b) {
 }
 
 Value ChunkEmitter::exp(Value x) {
-  Value &result = known[x];
+  Value &result = raised[x];
   if (!result)
     result = math::ExpOp::create(builder, loc, x);
   return result;
@@ -110,8 +110,12 @@ Value ChunkEmitter::onKeys(Value tokens) {
 
 Value ChunkEmitter::onValues(Value tokens) {
   Type f32 = builder.getF32Type();
-  Value vector = tile::ConvertOp::create(builder, loc, layouts.valueTokens(f32), tokens);
-  return tile::ExpandOp::create(builder, loc, layouts.values(f32), vector, 0);
+  Value &result = crossed[tokens];
+  if (!result) {
+    Value vector = crossing.vector(tokens, layouts.valueTokens(f32));
+    result = tile::ExpandOp::create(builder, loc, layouts.values(f32), vector, 0);
+  }
+  return result;
 }
 
 Value ChunkEmitter::compare(arith::CmpIPredicate predicate, Value a, Value b) {
@@ -342,6 +346,7 @@ Value ChunkEmitter::scan(bool reverse, bool exclusive) {
 /// Keys times e^l, with l a sum of log decays over tokens or null.
 Value ChunkEmitter::overChunk(Value keys, Value l) { return l ? decayedBy(keys, l) : keys; }
 
+/// One decay per key, also where there is one per token: a number alone could not be handed over.
 Value ChunkEmitter::decayOfChunk(Value state) {
   if (!logDecay)
     return state;
@@ -352,11 +357,10 @@ Value ChunkEmitter::decayOfChunk(Value state) {
   Value sum =
       tile::ReduceOp::create(builder, loc, TypeRange(sumType), logDecay, /*axis=*/0).getResult(0);
   Value e = exp(sum);
-  if (isPerKey) {
-    e = tile::ConvertOp::create(builder, loc, sliceOf(matrix, 0), e);
-    return multiply(state, tile::ExpandOp::create(builder, loc, matrix, e, 0));
-  }
-  return multiply(state, tile::SplatOp::create(builder, loc, matrix, e));
+  if (!isPerKey)
+    e = tile::SplatOp::create(builder, loc, layouts.keys(f32), e);
+  e = crossing.vector(e, sliceOf(matrix, 0));
+  return multiply(state, tile::ExpandOp::create(builder, loc, matrix, e, 0));
 }
 
 //===----------------------------------------------------------------------===//
@@ -414,10 +418,8 @@ Value ChunkEmitter::onDiagonal(const ReadFactors &factors) {
 Value ChunkEmitter::toShared(Value matrix) {
   auto type = cast<RankedTensorType>(matrix.getType());
   Type bf16 = builder.getBF16Type();
-  Value buffer = tile::AllocOp::create(builder, loc, layouts.shared(type.getDimSize(1), bf16));
   Value narrow = arith::TruncFOp::create(builder, loc, type.clone(bf16), matrix);
-  tile::LocalStoreOp::create(builder, loc, narrow, buffer);
-  return buffer;
+  return crossing.matrix(narrow, layouts.shared(type.getDimSize(1), bf16));
 }
 
 /// X of each output read, gamma X of the feedback reads, A of the write.
@@ -508,7 +510,7 @@ FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
   emitGrams();
   emitFactors();
   emitSystem();
-  tile::BarrierOp::create(builder, loc, /*async_proxy=*/false);
+  crossing.ready();
   RankedTensorType values = layouts.values(builder.getF32Type());
   Value stateFactor = asFactor(state);
   Value writes = asFactor(emitWrites(stateFactor));

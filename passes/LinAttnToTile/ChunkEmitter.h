@@ -54,12 +54,26 @@ struct ChunkLayouts {
   mlir::Attribute tokenLayout, pairLayout, accumulator, firstFactor, moved;
 };
 
+/// How values get from keys and tokens to the accumulators. What is handed over comes in the same
+/// order whenever the same step is emitted, so that one kernel can write it to memory and another
+/// one read it.
+class ChunkCrossing {
+public:
+  virtual ~ChunkCrossing() = default;
+  /// A second factor, C x K or C x C of bf16: the buffer in shared memory that holds it.
+  virtual mlir::Value matrix(mlir::Value value, tile::SharedType type) = 0;
+  /// A number per token or key, in f32, beside an accumulator.
+  virtual mlir::Value vector(mlir::Value value, mlir::RankedTensorType type) = 0;
+  /// Behind the last matrix, before the first product.
+  virtual void ready() {}
+};
+
 class ChunkEmitter {
 public:
   ChunkEmitter(mlir::OpBuilder &builder, const analysis::StepAnalysis &step,
-               const ChunkLayouts &layouts)
-      : builder(builder), loc(linattn::OperatorOp(step.op)->getLoc()), step(step),
-        layouts(layouts) {}
+               const ChunkLayouts &layouts, ChunkCrossing &crossing)
+      : builder(builder), loc(linattn::OperatorOp(step.op)->getLoc()), step(step), layouts(layouts),
+        crossing(crossing) {}
 
   /// Binds an operator's argument to its value in the block, in f32: a number of all heads, or what
   /// `ChunkLayouts` has for its axis. Inputs are zero for tokens that are not there.
@@ -134,8 +148,9 @@ private:
   mlir::Location loc;
   const analysis::StepAnalysis &step;
   const ChunkLayouts &layouts;
+  ChunkCrossing &crossing;
   mlir::IRMapping placed;
-  llvm::DenseMap<mlir::Value, mlir::Value> known; ///< expanded or raised
+  llvm::DenseMap<mlir::Value, mlir::Value> raised, crossed; ///< e^x of x; tokens over values
   mlir::Value logDecay;                           ///< of a token: C x K, C, or null
   mlir::Value writeKey, writesInShared;           ///< C x K
   mlir::Value inverse, feedbackInShared;          ///< of the system

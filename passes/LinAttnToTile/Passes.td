@@ -68,6 +68,10 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
     4. reads of the state before the chunk, writes, outputs N B + X S0 and the new state e^G S0 + A^T B, by `tile.mma`
        with factors in bf16 and sums in f32.
 
+    With `part=prepare` and `part=walk` that becomes two kernels with the same arguments. Steps 1 to 3 do not depend on the
+    state: the first kernel does them for all chunks at once and leaves their factors in a workspace, the second one
+    walks the chunks and copies the factors of the next one while it multiplies with those of this one.
+
     Steps 2 and 3 are ops until `--tile-expand-gram`, so that a kernel reads like its mathematics. Tokens behind the end of
     a row neither decay, read nor write. Which rows, states and slots there are is as in `--linattn-schedule-recurrent`,
     except that only a row's last state is kept.
@@ -78,7 +82,8 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
     Example: `test/Transforms/schedule-chunkwise.mlir`.
   }];
   let options = kScheduleOptions # [
-    Option<"chunk", "chunk", "int64_t", "0", "C, tokens taken at a time: 16, 32, 64 or 128; 0: chosen by the model">
+    Option<"chunk", "chunk", "int64_t", "0", "C, tokens taken at a time: 16, 32, 64 or 128; 0: chosen by the model">,
+    Option<"part", "part", "std::string", "\"all\"", "all, or of the same work in two kernels prepare or walk">
   ];
   let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect"];

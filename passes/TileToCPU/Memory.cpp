@@ -180,12 +180,15 @@ LogicalResult LaneLowering::lowerCopyAsync(CopyAsyncOp op) {
   Type element = view.type.getElementType();
   ArrayRef<int64_t> shape = op.getBuffer().getType().getShape(), axes = op.getAxes();
   Value start = elementPointer(view, llvm::to_vector(op.getIndices()));
-  host->loop(shape[0], [&](Value row) {
-    host->loop(shape[1], [&](Value column) {
-      Value offset = host->add(host->mul(row, view.strides[axes[0]]),
-                               host->mul(column, view.strides[axes[1]]));
+  bool isMatrix = axes.size() == 2;
+  host->loop(isMatrix ? shape[0] : 1, [&](Value row) {
+    host->loop(shape.back(), [&](Value column) {
+      Value offset = host->mul(column, view.strides[axes.back()]);
+      if (isMatrix)
+        offset = host->add(offset, host->mul(row, view.strides[axes[0]]));
       Value value = host->load(host->element(start, element, offset), element);
-      host->store(value, sharedElement(op.getBuffer(), {row, column}));
+      host->store(value, sharedElement(op.getBuffer(), isMatrix ? Coordinates{row, column}
+                                                                : Coordinates{column}));
     });
   });
   return success();

@@ -39,8 +39,8 @@ def Tile_PartOp : Tile_Op<"part", [Pure]> {
 def Tile_StageOp : Tile_Op<"stage", [Pure]> {
   let summary = "one of several equal buffers that were allocated together";
   let description = [{
-    Constraint C1: the operand comes from `tile.alloc` and has three axes, the result the last two of them, with the same
-    elements and layout.
+    Constraint C1: the operand comes from `tile.alloc` and has three axes, the result the last two of them, or the last one
+    where the one before it has size one; with the same elements and layout.
 
     Example:
     ```mlir
@@ -62,7 +62,8 @@ def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>
     the memory.
 
     Constraints:
-    - C1: one index per memref dimension; two distinct axes in range, of which the second one is packed.
+    - C1: one index per memref dimension; as many distinct axes in range as the buffer has, one or two, of which the last
+      one is packed.
     - C2: element types agree; the rows of the buffer are a multiple of 16 bytes and swizzled or packed.
     - C3: the memory comes from `tile.part`, by which its rows are aligned.
 

@@ -45,8 +45,9 @@ LogicalResult PartOp::verify() {
 
 LogicalResult StageOp::verify() {
   SharedType ring = getRing().getType(), one = getResult().getType();
-  if (!getRing().getDefiningOp<AllocOp>() || ring.getShape().size() != 3 ||
-      one.getShape() != ring.getShape().drop_front() ||
+  ArrayRef<int64_t> shape = ring.getShape().drop_front();
+  bool fits = one.getShape() == shape || (shape.front() == 1 && one.getShape() == shape.drop_front());
+  if (!getRing().getDefiningOp<AllocOp>() || ring.getShape().size() != 3 || !fits ||
       one.getElementType() != ring.getElementType() || one.getLayout() != ring.getLayout())
     return emitOpError("C1: expected one of the buffers of ") << ring << ", got " << one;
   return success();
@@ -60,15 +61,17 @@ LogicalResult CopyAsyncOp::verify() {
   auto inRange = [&](int64_t axis) { return axis >= 0 && axis < rank; };
   SmallVector<int64_t> strides;
   int64_t offset;
-  if (static_cast<int64_t>(getIndices().size()) != rank || axes.size() != 2 ||
-      !llvm::all_of(axes, inRange) || axes[0] == axes[1] ||
-      failed(memory.getStridesAndOffset(strides, offset)) || strides[axes[1]] != 1)
+  bool isMatrix = axes.size() == 2;
+  if (static_cast<int64_t>(getIndices().size()) != rank || axes.empty() || axes.size() > 2 ||
+      axes.size() != buffer.getShape().size() || !llvm::all_of(axes, inRange) ||
+      (isMatrix && axes[0] == axes[1]) || failed(memory.getStridesAndOffset(strides, offset)) ||
+      strides[axes.back()] != 1)
     return emitOpError("C1: expected ")
-           << rank << " indices and two axes, the second one packed, got " << getIndices().size()
-           << " and " << axes << " of " << memory;
+           << rank << " indices and the axes of the buffer, the last one packed, got "
+           << getIndices().size() << " and " << axes << " of " << memory;
   int64_t bytes = buffer.getElementType().getIntOrFloatBitWidth() / 8;
-  if (buffer.getElementType() != memory.getElementType() || buffer.getShape().size() != 2 ||
-      buffer.getShape()[1] * bytes % 16 != 0)
+  if (buffer.getElementType() != memory.getElementType() ||
+      buffer.getShape().back() * bytes % 16 != 0)
     return emitOpError("C2: expected rows of a multiple of 16 bytes of ")
            << memory.getElementType() << ", got " << buffer;
   if (!getMemory().getDefiningOp<PartOp>())

@@ -398,7 +398,7 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure]> {
   let hasFolder = 1;
 }
 
-def Tile_AllocOp : Tile_Op<"alloc"> {
+def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let summary = "a shared-memory buffer that lives as long as the block";
   let description = [{
     Its contents are unspecified until they are stored.

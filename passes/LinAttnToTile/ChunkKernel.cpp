@@ -1,0 +1,434 @@
+//===- ChunkKernel.cpp - Chunks of tokens in one kernel or two ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All and Walk: block (x, y, z) = (value head and tile of V, row in a layer, layer of rows):
+//
+//   slots and tokens of the row (Row.h); params
+//   if it is not null:
+//     S = state tile of its slot, transposed, or zeros
+//     for each C tokens: inputs, or fields of the workspace -> ChunkEmitter -> outputs, S
+//     store S
+//   else: outputs = 0
+//
+// Prepare: block (x, y, z) = (value head, chunk in a layer, layer of chunks):
+//
+//   the chunk's row, by bisection; inputs -> ChunkEmitter -> fields of the workspace
+//
+// Row n has the chunks from start(n) / C + n on, with start(n) its first token among all: rows need
+// not begin at multiples of C, and so no two of them share one. That makes tokens / C + rows chunks
+// at most, a number that is known without looking at device memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/LinAttnToTile/ChunkKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/LinAttnToTile/BlockEmitter.h"
+#include "passes/LinAttnToTile/ChunkCrossings.h"
+#include "passes/LinAttnToTile/Row.h"
+
+using namespace mlir;
+using namespace dl;
+using linattn::Axis;
+
+namespace {
+
+class ChunkKernel : BlockEmitter {
+public:
+  ChunkKernel(ChunkPart part, linattn::OperatorOp op, const analysis::StepAnalysis &step,
+              const KernelTypes &types, const schedule::ChunkPlan &chunks)
+      : BlockEmitter(op, types, chunks.block), part(part), step(step),
+        places(op.getContext(), chunks, types.keyDim) {}
+  /// `rowBytes`: of the workspace, where there is one.
+  LogicalResult emit(int64_t rowBytes);
+  void eraseKernel() { kernel.erase(); }
+  void eraseOperator() { op.erase(); }
+  int64_t fieldBytes = 0; ///< after emit: what Prepare hands over
+
+private:
+  unsigned addArguments(KernelArguments &arguments, int64_t rowBytes);
+  void emitRow();
+  LogicalResult emitTokens(Row &row);
+  LogicalResult emitChunk(Row &row, const IRMapping &params, scf::ForOp loop,
+                          CrossFromMemory *memory);
+  void emitPreparation();
+  LogicalResult emitPrepared(Row &row, Value token);
+  void bindInputs(ChunkEmitter &emitter, Row &row, Value token, Value count, ValueRange values);
+  IRMapping loadParamsOfChunk();
+  Value loadInput(unsigned i, Value batch, Value token, Value count);
+  Value loadTile(unsigned i, Value batch, Value token, Value count, RankedTensorType type,
+                 ArrayRef<int64_t> axes, ArrayRef<bool> inBounds);
+  SmallVector<Value> loadValues(Row &row, Value token);
+  Value countFrom(Row &row, Value token);
+  void storeOutputTile(unsigned i, Value batch, Value token, Value count, Value value);
+  Value loadState(Row &row);
+  void storeState(Value state, Value slot);
+  SmallVector<Value> stateIndicesOf(Value slot);
+
+  Value startOf(Value row);
+  Value firstChunkOf(Value start, Value row);
+  Value firstChunkOf(Row &row, Value number);
+  Value findRow(Value chunk);
+  Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
+  Value sub(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
+  Value mul(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
+  Value div(Value a, Value b) { return arith::DivUIOp::create(builder, loc, a, b); }
+  Value choose(Value condition, Value a, Value b) {
+    return arith::SelectOp::create(builder, loc, condition, a, b);
+  }
+
+  const ChunkPart part;
+  const analysis::StepAnalysis &step;
+  ChunkLayouts places;
+  OperatorArguments where;
+  unsigned workspace = 0, chunks = 0; ///< positions of arguments
+  LogicalResult result = success();
+};
+
+/// Per head once, as the chunk needs them: repeated for each of its tokens.
+IRMapping ChunkKernel::loadParamsOfChunk() {
+  IRMapping params;
+  Type f32 = builder.getF32Type();
+  for (auto [param, i] : llvm::zip(op.getParams(), where.params)) {
+    std::optional<Axis> axis = linattn::axisOf(param.getType());
+    if (!axis) {
+      params.map(param, argument(i));
+      continue;
+    }
+    Value memory = argument(i), place = head(param.getType());
+    Type element = elementOf(i);
+    if (*axis == Axis::Scalar) {
+      Value number = toF32(memref::LoadOp::create(builder, loc, memory, place));
+      params.map(param, tile::SplatOp::create(builder, loc, places.tokens(f32), number));
+      continue;
+    }
+    bool isKey = *axis == Axis::Key;
+    Value first = isKey ? index(0) : firstColumn;
+    Value vector = toF32(tile::LoadOp::create(
+        builder, loc, isKey ? places.keys(element) : places.valueColumns(element), memory,
+        ValueRange{place, first}, ArrayRef<int64_t>{1},
+        builder.getDenseBoolArrayAttr({isKey || wholeTiles()}), /*count=*/Value()));
+    RankedTensorType matrix = isKey ? places.tokenKeys(f32) : places.values(f32);
+    params.map(param, tile::ExpandOp::create(builder, loc, matrix, vector, isKey ? 0 : 1));
+  }
+  return params;
+}
+
+Value ChunkKernel::loadTile(unsigned i, Value batch, Value token, Value count,
+                            RankedTensorType type, ArrayRef<int64_t> axes,
+                            ArrayRef<bool> inBounds) {
+  BlockArgument input = op.getInputs()[i];
+  SmallVector<Value> indices{batch, toIndex(token), head(input.getType())};
+  if (axes.size() == 2)
+    indices.push_back(linattn::isOn(input.getType(), Axis::Key) ? index(0) : firstColumn);
+  return tile::LoadOp::create(builder, loc, type, argument(where.inputs[i]), indices, axes,
+                              builder.getDenseBoolArrayAttr(inBounds), count);
+}
+
+/// An input of `count` tokens from `token` on, zeros behind them: of scalars and keys in f32, of
+/// values as it lies in memory.
+Value ChunkKernel::loadInput(unsigned i, Value batch, Value token, Value count) {
+  Axis axis = *linattn::axisOf(op.getInputs()[i].getType());
+  Type element = elementOf(where.inputs[i]);
+  if (axis == Axis::Scalar)
+    return toF32(loadTile(i, batch, token, count, places.tokens(element), {1}, {false}));
+  if (axis == Axis::Key)
+    return toF32(
+        loadTile(i, batch, token, count, places.tokenKeys(element), {1, 3}, {false, true}));
+  return loadTile(i, batch, token, count, places.movedValues(element), {3, 1},
+                  {wholeTiles(), false});
+}
+
+Value ChunkKernel::countFrom(Row &row, Value token) {
+  return arith::MinSIOp::create(builder, loc, sub(row.end, token), i32(places.chunk));
+}
+
+/// Inputs with columns of V, of the chunk that starts with `token`.
+SmallVector<Value> ChunkKernel::loadValues(Row &row, Value token) {
+  SmallVector<Value> values;
+  for (auto [i, input] : llvm::enumerate(op.getInputs()))
+    if (linattn::isOn(input.getType(), Axis::Value))
+      values.push_back(loadInput(i, row.batch, token, countFrom(row, token)));
+  return values;
+}
+
+void ChunkKernel::bindInputs(ChunkEmitter &emitter, Row &row, Value token, Value count,
+                             ValueRange values) {
+  for (auto [i, input] : llvm::enumerate(op.getInputs())) {
+    if (!linattn::isOn(input.getType(), Axis::Value)) {
+      emitter.bind(input, loadInput(i, row.batch, token, count));
+      continue;
+    }
+    Value moved = values.front();
+    values = values.drop_front();
+    Type element = getElementTypeOrSelf(moved.getType());
+    emitter.bind(input,
+                 toF32(tile::ConvertOp::create(builder, loc, places.values(element), moved)));
+  }
+}
+
+void ChunkKernel::storeOutputTile(unsigned i, Value batch, Value token, Value count, Value value) {
+  unsigned position = where.outputs[i];
+  Type element = elementOf(position);
+  Value narrow = fromF32(value, element);
+  Value moved = tile::ConvertOp::create(builder, loc, places.movedValues(element), narrow);
+  SmallVector<Value> indices{batch, toIndex(token), head(op.getOutputType(i)), firstColumn};
+  tile::StoreOp::create(builder, loc, moved, argument(position), indices, ArrayRef<int64_t>{3, 1},
+                        builder.getDenseBoolArrayAttr({wholeTiles(), false}), count);
+}
+
+SmallVector<Value> ChunkKernel::stateIndicesOf(Value slot) {
+  SmallVector<Value> indices{slot, valueHead, index(0), firstColumn};
+  if (types.layout == schedule::StateLayout::VK)
+    std::swap(indices[2], indices[3]);
+  return indices;
+}
+
+/// Axes of the transposed tile in memory.
+static SmallVector<int64_t> stateAxesOf(const KernelTypes &types) {
+  return types.layout == schedule::StateLayout::VK ? SmallVector<int64_t>{2, 3}
+                                                   : SmallVector<int64_t>{3, 2};
+}
+
+Value ChunkKernel::loadState(Row &row) {
+  RankedTensorType type = places.state(types.state);
+  auto branch = scf::IfOp::create(builder, loc, TypeRange(type), row.isFresh(),
+                                  /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(builder, loc, zeroOf(type));
+    builder.setInsertionPointToStart(branch.elseBlock());
+    Value state = tile::LoadOp::create(builder, loc, type, argument(where.stateIn.front()),
+                                       stateIndicesOf(row.source()), stateAxesOf(types),
+                                       builder.getDenseBoolArrayAttr({wholeTiles(), true}),
+                                       /*count=*/Value());
+    scf::YieldOp::create(builder, loc, state);
+  }
+  return toF32(branch.getResult(0));
+}
+
+void ChunkKernel::storeState(Value state, Value slot) {
+  tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(where.stateOut.front()),
+                        stateIndicesOf(slot), stateAxesOf(types),
+                        builder.getDenseBoolArrayAttr({wholeTiles(), true}), /*count=*/Value());
+}
+
+//===----------------------------------------------------------------------===//
+// All, and walking
+//===----------------------------------------------------------------------===//
+
+/// The values of the next chunk are on their way while this one is computed.
+LogicalResult ChunkKernel::emitChunk(Row &row, const IRMapping &params, scf::ForOp loop,
+                                     CrossFromMemory *memory) {
+  Value token = loop.getInductionVar(), count = countFrom(row, token);
+  Value next = add(token, i32(places.chunk));
+  SmallVector<Value> after = loadValues(row, next);
+  if (memory) {
+    Value turn = div(sub(token, row.first), i32(places.chunk));
+    Value last = div(sub(sub(row.end, row.first), i32(1)), i32(places.chunk));
+    Value following = arith::MinUIOp::create(builder, loc, add(turn, i32(1)), last);
+    memory->startChunk(turn, add(firstChunkOf(row, this->row), toIndex(following)));
+  }
+  CrossInBlock inBlock(builder, loc);
+  ChunkEmitter emitter(builder, step, places,
+                       memory ? static_cast<ChunkCrossing &>(*memory) : inBlock);
+  for (BlockArgument param : op.getParams())
+    emitter.bind(param, params.lookup(param));
+  bindInputs(emitter, row, token, count, loop.getRegionIterArgs().drop_front());
+  auto store = [&](unsigned i, Value output) {
+    storeOutputTile(i, row.batch, token, count, output);
+  };
+  FailureOr<Value> state = emitter.emit(loop.getRegionIterArg(0), count, store);
+  if (failed(state))
+    return failure();
+  after.insert(after.begin(), *state);
+  scf::YieldOp::create(builder, loc, after);
+  return success();
+}
+
+LogicalResult ChunkKernel::emitTokens(Row &row) {
+  IRMapping params = loadParamsOfChunk();
+  std::optional<CrossFromMemory> memory;
+  if (part == ChunkPart::Walk)
+    memory.emplace(builder, loc, argument(workspace), firstChunkOf(row, this->row), valueHead);
+  SmallVector<Value> carried{loadState(row)};
+  llvm::append_range(carried, loadValues(row, row.first));
+  auto loop =
+      scf::ForOp::create(builder, loc, row.first, row.end, i32(places.chunk), carried);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    if (failed(emitChunk(row, params, loop, memory ? &*memory : nullptr)))
+      return failure();
+  }
+  if (memory)
+    tile::CopyWaitOp::create(builder, loc, 0);
+  storeState(loop.getResult(0), row.destination());
+  return success();
+}
+
+void ChunkKernel::emitRow() {
+  Row numbers(builder, loc, kernel, where, row);
+  auto branch = scf::IfOp::create(builder, loc, numbers.isActive(), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  result = emitTokens(numbers);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  storeZeroOutputs(where.outputs, numbers.batch, numbers.first, numbers.end);
+}
+
+//===----------------------------------------------------------------------===//
+// Chunks of all rows
+//===----------------------------------------------------------------------===//
+
+/// index: the row's first token among the tokens of all.
+Value ChunkKernel::startOf(Value number) {
+  Value tokens = toIndex(argument(where.tokens)), place = toIndex(number);
+  Value isPacked = tile::IsPresentOp::create(builder, loc, argument(where.rowStarts));
+  auto branch = scf::IfOp::create(builder, loc, TypeRange(builder.getIndexType()), isPacked,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  Value start = memref::LoadOp::create(builder, loc, argument(where.rowStarts), place);
+  start = arith::IndexCastOp::create(builder, loc, builder.getIndexType(), start);
+  start = arith::MaxSIOp::create(builder, loc, start, index(0));
+  scf::YieldOp::create(builder, loc, start);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, loc, mul(place, tokens));
+  return branch.getResult(0);
+}
+
+/// index; whatever the row's numbers are, there is such a chunk.
+Value ChunkKernel::firstChunkOf(Value start, Value number) {
+  Value chunk = add(div(start, index(places.chunk)), toIndex(number));
+  Value last = sub(toIndex(argument(chunks)), index(1));
+  return arith::MinUIOp::create(builder, loc, chunk, last);
+}
+
+Value ChunkKernel::firstChunkOf(Row &row, Value number) {
+  Value start = add(toIndex(row.first), mul(row.batch, toIndex(argument(where.tokens))));
+  return firstChunkOf(start, number);
+}
+
+/// i32: the last row whose chunks begin at or before this one.
+Value ChunkKernel::findRow(Value chunk) {
+  Value rows = argument(where.rows), steps = i32(0);
+  for (int64_t bit = 0; bit < 31; ++bit) {
+    Value isMore = compare(arith::CmpIPredicate::ugt, rows, i32(int64_t(1) << bit));
+    steps = add(steps, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isMore));
+  }
+  auto loop = scf::ForOp::create(builder, loc, i32(0), steps, i32(1),
+                                 ValueRange{i32(0), sub(rows, i32(1))});
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value low = loop.getRegionIterArg(0), high = loop.getRegionIterArg(1);
+  Value middle = arith::ShRUIOp::create(builder, loc, add(add(low, high), i32(1)), i32(1));
+  Value isBehind =
+      compare(arith::CmpIPredicate::ule, firstChunkOf(startOf(middle), middle), toIndex(chunk));
+  Value lower = choose(isBehind, middle, low);
+  Value higher = choose(isBehind, high, arith::MaxSIOp::create(builder, loc, i32(0),
+                                                               sub(middle, i32(1))));
+  scf::YieldOp::create(builder, loc, ValueRange{lower, higher});
+  return loop.getResult(0);
+}
+
+LogicalResult ChunkKernel::emitPrepared(Row &numbers, Value token) {
+  IRMapping params = loadParamsOfChunk();
+  Value count = countFrom(numbers, token);
+  CrossToMemory memory(builder, loc, argument(workspace), toIndex(row), valueHead);
+  ChunkEmitter emitter(builder, step, places, memory);
+  for (BlockArgument param : op.getParams())
+    emitter.bind(param, params.lookup(param));
+  bindInputs(emitter, numbers, token, count, loadValues(numbers, token));
+  Value state = zeroOf(places.state(builder.getF32Type()));
+  if (failed(emitter.emit(state, count, [](unsigned, Value) {})))
+    return failure();
+  fieldBytes = memory.bytes();
+  return success();
+}
+
+void ChunkKernel::emitPreparation() {
+  Value number = findRow(row);
+  Row numbers(builder, loc, kernel, where, number);
+  Value turn = sub(row, toI32(firstChunkOf(numbers, number)));
+  Value token = add(numbers.first, mul(turn, i32(places.chunk)));
+  Value exists = arith::AndIOp::create(builder, loc, numbers.isActive(),
+                                       compare(arith::CmpIPredicate::slt, token, numbers.end));
+  exists = arith::AndIOp::create(builder, loc, exists,
+                                 compare(arith::CmpIPredicate::sge, turn, i32(0)));
+  auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  result = emitPrepared(numbers, token);
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+unsigned ChunkKernel::addArguments(KernelArguments &arguments, int64_t rowBytes) {
+  where = addOperatorArguments(arguments, op, types);
+  arguments.require(where.destinationWidth, arguments.symbol("dst_width"), "max", 1,
+                    "a prefill keeps a row's last state: dst_slots must have one column");
+  if (part == ChunkPart::All)
+    return where.rows;
+  Attribute tokens[] = {arguments.symbol("B"), arguments.symbol("T")};
+  Attribute parts[] = {arguments.expression("mul", tokens), arguments.number(places.chunk)};
+  Attribute sum[] = {arguments.expression("div", parts), arguments.symbol("N")};
+  Attribute count = arguments.expression("add", sum);
+  workspace = arguments.addTensor("workspace", "workspace", builder.getI8Type(),
+                                  {count, arguments.symbol("HV"), arguments.number(rowBytes)}, "w");
+  chunks = arguments.addScalar("chunks", builder.getI32Type(), count, {});
+  return part == ChunkPart::Prepare ? chunks : where.rows;
+}
+
+LogicalResult ChunkKernel::emit(int64_t rowBytes) {
+  KernelArguments arguments(builder);
+  unsigned rows = addArguments(arguments, rowBytes);
+  bool isPreparation = part == ChunkPart::Prepare;
+  Attribute count;
+  if (isPreparation)
+    count = cast<DictionaryAttr>(arguments.getAttributes()[chunks]).get("tile.value");
+  createKernel(arguments, isPreparation ? "prepare" : "prefill", count);
+  emitPlacement(where.headReciprocal);
+  Value inBatch = compare(arith::CmpIPredicate::ult, row, argument(rows));
+  auto branch = scf::IfOp::create(builder, loc, inBatch, /*withElseRegion=*/false);
+  tile::ReturnOp::create(builder, loc);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  if (types.startsEarly)
+    tile::GridWaitOp::create(builder, loc);
+  isPreparation ? emitPreparation() : emitRow();
+  if (failed(result))
+    eraseKernel();
+  return result;
+}
+
+} // namespace
+
+LogicalResult dl::emitChunkKernel(ChunkPart part, linattn::OperatorOp op,
+                                  const analysis::StepAnalysis &step, const KernelTypes &types,
+                                  const schedule::ChunkPlan &plan) {
+  schedule::ChunkPlan prepared = plan;
+  prepared.block.valueTile = llvm::alignTo(types.valueDim, plan.block.valueTile); // no tiles of V
+  int64_t rowBytes = 0;
+  if (part != ChunkPart::All) {
+    // How much is handed over shows when it has been handed over.
+    ChunkKernel trial(ChunkPart::Prepare, op, step, types, prepared);
+    if (failed(trial.emit(int64_t(1) << 30)))
+      return failure();
+    rowBytes = trial.fieldBytes;
+    trial.eraseKernel();
+  }
+  ChunkKernel kernel(part, op, step, types, part == ChunkPart::Prepare ? prepared : plan);
+  if (failed(kernel.emit(rowBytes)))
+    return failure();
+  kernel.eraseOperator();
+  return success();
+}
