@@ -127,8 +127,8 @@ struct RegisterLayout {
   /// access in elements (still to be limited by bytes).
   int64_t contiguousRegisters(unsigned axis) const;
 
-  /// Cut runs of `run` neighbours along `axis`, which start at its multiples, into equal pieces each
-  /// of which one thread holds: the largest length there is.
+  /// Cut runs of `run` neighbours along `axis`, which start at its multiples, into equal pieces
+  /// each of which one thread holds: the largest length there is.
   int64_t pieceOfRun(unsigned axis, int64_t run) const;
 
   /// The layout of the tensor reduced along `axis`, and for each register here its register there.

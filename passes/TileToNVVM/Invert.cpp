@@ -12,8 +12,9 @@
 //     P = A21 T11        what couples its halves, into a buffer of its own
 //     T21 = -T22 P       over A21, which nothing needs any more
 //
-// with a barrier after each step. The last barrier comes before the result is read, so that a loop
-// must put another one between this and the next matrix.
+// with a barrier after each step. Operand and result have one layout: after the last barrier a
+// thread reads what it alone writes in the next turn of a loop, so that none is needed in between.
+// Copies, and padding, read what others write.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +66,7 @@ void KernelLowering::lowerInvert(InvertUnitLowerOp op) {
       blockBarrier();
     }
   registers[op.getResult()] = loadTriangle(triangle);
-  emitted.blockReads = true;
+  emitted.blockReads |= triangle.layout.isPadded() || triangle.layout.replication() > 1;
 }
 
 //===----------------------------------------------------------------------===//

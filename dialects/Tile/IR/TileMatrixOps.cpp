@@ -145,9 +145,8 @@ LogicalResult DecayedGramOp::verify() {
 
 LogicalResult InvertUnitLowerOp::verify() {
   RankedTensorType type = getValue().getType();
-  int64_t rows = type.getDimSize(0);
-  if (type.getRank() != 2 || type.getDimSize(1) != rows || rows < 16 || rows > 128 ||
-      !llvm::isPowerOf2_64(rows))
+  int64_t rows = type.getRank() == 2 ? type.getDimSize(0) : 0;
+  if (rows < 16 || rows > 128 || !llvm::isPowerOf2_64(rows) || type.getDimSize(1) != rows)
     return emitOpError("C1: expected 16, 32, 64 or 128 rows and as many columns, got ") << type;
   return success();
 }
