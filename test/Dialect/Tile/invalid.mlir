@@ -1,6 +1,7 @@
 // RUN: dl-opt %s -split-input-file -verify-diagnostics
 //
-// One negative per check of the verifiers: attributes, types, then ops in the order of TileOps.td. tile.mma: mma-invalid.mlir.
+// One negative per check of the verifiers: attributes, types, then ops in the order of TileOps.td. tile.mma: mma-invalid.mlir;
+// tile.coordinate, tile.scan and tile.invert_unit_lower: scan-invalid.mlir.
 
 // blocked: factors per axis
 // expected-error @+1 {{expected 2 values of lanes, one for each axis, got 1}}

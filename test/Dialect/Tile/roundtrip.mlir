@@ -76,6 +76,14 @@ tile.kernel @compute(%f: f32, %n: i32) attributes {threads = 128 : i64} {
   %r = tile.convert %s : tensor<64xf32, #tile.slice<0, #rows>> -> tensor<64xf32, #row>
   // CHECK: tile.reduce %[[R]] axis 0 : tensor<64xf32, #[[$ROW]]> -> f32
   %x = tile.reduce %r axis 0 : tensor<64xf32, #row> -> f32
+  // CHECK: tile.coordinate axis 1 : tensor<16x64xi32, #[[$ROWS]]>
+  %at = tile.coordinate axis 1 : tensor<16x64xi32, #rows>
+  // CHECK: tile.scan %[[M]] axis 0 run 8 reverse exclusive : tensor<16x64xf32, #[[$ROWS]]>
+  %before = tile.scan %m axis 0 run 8 reverse exclusive : tensor<16x64xf32, #rows>
+  // CHECK: tile.scan %[[M]] axis 1 run 64 : tensor<16x64xf32, #[[$ROWS]]>
+  %upTo = tile.scan %m axis 1 run 64 : tensor<16x64xf32, #rows>
+  // CHECK: tile.invert_unit_lower %{{.*}} : tensor<64x64xf32, #[[$ROWS]]>
+  %inverse = tile.invert_unit_lower %c : tensor<64x64xf32, #rows>
   tile.return
 }
 

@@ -217,6 +217,31 @@ TEST(Layout, ContiguousRegistersIsTheLongestRun) {
     }
 }
 
+// In each thread pieces of a run are neighbours that start at multiples of their length; no longer
+// ones divide the run.
+TEST(Layout, PiecesOfRunsLieInOneThread) {
+  for (const RegisterLayout &layout : grid())
+    for (unsigned axis = 0; axis < layout.rank(); ++axis) {
+      auto isWhole = [&](int64_t length) {
+        Coordinate last(layout.rank(), 0), first = last;
+        bool whole = true;
+        for (; last[axis] < layout.covered(axis); ++last[axis]) {
+          first[axis] = last[axis] / length * length;
+          whole &= layout.find(first).first == layout.find(last).first;
+        }
+        return whole;
+      };
+      for (int64_t run : {1, 3, 4, 12, 16, 24}) {
+        int64_t longest = 1;
+        for (int64_t length = 2; length <= run; ++length)
+          if (run % length == 0 && isWhole(length))
+            longest = length;
+        ASSERT_EQ(layout.pieceOfRun(axis, run), longest)
+            << text(layout) << " axis " << axis << " run " << run;
+      }
+    }
+}
+
 TEST(Layout, PaddingIsSeen) {
   RegisterLayout layout = make({40, 96}, {{1, 4}, {4, 8}, {3, 1}, {1, 0}, 0});
   EXPECT_EQ(layout.covered(0), 48);
