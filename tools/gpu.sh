@@ -92,6 +92,7 @@ pack() {
   fi
   copy_test tile_mma_test '*mma*.dlk'
   copy_test tile_rows_test 'tile_rows.dlk'
+  copy_test tile_scan_test 'tile_scan/*.dlk'
   copy_test decode_test 'decode/*.dlk'
   copy_test log_plan_test 'log_plan/*.dlk'
   copy_test log_test 'log/*.dlk'
@@ -229,7 +230,7 @@ run_all() {
   done
   mkdir -p "$out"
   step verify verify_all
-  for program in tile_mma_test tile_rows_test; do
+  for program in tile_mma_test tile_rows_test tile_scan_test; do
     if [[ -x $dir/$program ]]; then
       step "$program" run_test "$program" "$dir/tests/$program"/*.dlk
     else
