@@ -218,6 +218,7 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
     ChunkwiseOptions options;
     setOptions(request, options);
     options.chunk = request.chunk;
+    options.part = request.part;
     return session.run<ChunkwiseOptions>(buildChunkwisePipeline, options);
   }
   if (!request.isLog()) {
@@ -237,6 +238,11 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
 void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
   llvm::json::Object &m = kernel.manifest;
   m["name"] = kernel.name;
+  if (request.part == "prepare") {
+    KernelRequest walk = request;
+    walk.part = "walk";
+    m["prepares"] = walk.name();
+  }
   m["kind"] = request.kind;
   m["target"] = request.target->name;
   m["dims"] = llvm::json::Object{{"K", request.keyDim}, {"V", request.valueDim}};
@@ -282,6 +288,8 @@ std::string KernelRequest::name() const {
   }
   if (!variant.empty())
     name += "." + variant;
+  if (part == "prepare")
+    name += ".prepare";
   return name;
 }
 

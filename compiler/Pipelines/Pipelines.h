@@ -65,6 +65,8 @@ struct ChunkwiseOptions : KernelOptions<ChunkwiseOptions> {
   Option<int64_t> chunk{*this, "chunk",
                         llvm::cl::desc("tokens taken at a time: 16, 32, 64 or 128, 0: chosen"),
                         llvm::cl::init(0)};
+  Option<std::string> part{*this, "part", llvm::cl::desc("all, or in two kernels prepare or walk"),
+                           llvm::cl::init("all")};
 };
 void buildChunkwisePipeline(mlir::OpPassManager &manager, const ChunkwiseOptions &options);
 

@@ -41,8 +41,8 @@ Value WorkspaceFields::next(ArrayRef<int64_t> shape, Type element) {
   for (size_t i = shape.size(); i-- > 0; elements *= shape[i])
     strides[2 + i] = elements;
   auto layout = StridedLayoutAttr::get(element.getContext(), /*offset=*/0, strides);
-  Value field = tile::PartOp::create(builder, loc, MemRefType::get(sizes, element, layout),
-                                     workspace, end);
+  Value field =
+      tile::PartOp::create(builder, loc, MemRefType::get(sizes, element, layout), workspace, end);
   end = llvm::alignTo(end + elements * element.getIntOrFloatBitWidth() / 8, 16);
   return field;
 }

@@ -203,16 +203,53 @@ LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
   return success();
 }
 
-/// All that does not depend on a read. What is not needed is removed later.
-LogicalResult ChunkEmitter::emitLocals() {
-  for (Operation &operation :
-       linattn::OperatorOp(step.op).getBodyRegion().front().without_terminator()) {
-    bool isLocal = !isa<linattn::DecayOp, linattn::WriteOp, linattn::ReadOp>(operation) &&
-                   llvm::all_of(operation.getOperands(),
-                                [&](Value operand) { return placed.contains(operand); });
-    if (isLocal && failed(emitLocal(&operation)))
-      return failure();
+/// What the normal form is made of, and what that is computed from.
+llvm::DenseSet<Operation *> ChunkEmitter::neededLocals() const {
+  SmallVector<Value> worklist;
+  auto addProduct = [&](const Product &product) {
+    for (const Factor &factor : product.factors) {
+      worklist.push_back(factor.value);
+      if (factor.key)
+        worklist.push_back(factor.key);
+      llvm::append_range(worklist, factor.logDecays);
+    }
+  };
+  auto addForm = [&](const analysis::AffineForm &form) {
+    for (const analysis::ReadTerm &term : form.reads)
+      llvm::for_each(term.coefficient, addProduct);
+    for (const analysis::LocalTerm &term : form.locals) {
+      worklist.push_back(term.value);
+      addProduct(term.coefficient);
+    }
+  };
+  for (const analysis::Decay &decay : step.states.front().decays)
+    worklist.push_back(decay.logDecay);
+  for (const analysis::Read &read : step.reads) {
+    worklist.push_back(read.key);
+    for (linattn::DecayOp decay : read.keyDecays)
+      worklist.push_back(decay.getLogDecay());
   }
+  worklist.push_back(write().key);
+  addForm(write().value);
+  for (const analysis::Output &output : step.outputs)
+    addForm(output.form);
+  llvm::DenseSet<Operation *> needed;
+  while (!worklist.empty()) {
+    Operation *operation = worklist.pop_back_val().getDefiningOp();
+    if (operation && needed.insert(operation).second)
+      llvm::append_range(worklist, operation->getOperands());
+  }
+  return needed;
+}
+
+/// Without the others: a number that is only spread over the values of a token need not be handed
+/// to where values are.
+LogicalResult ChunkEmitter::emitLocals() {
+  llvm::DenseSet<Operation *> needed = neededLocals();
+  for (Operation &operation :
+       linattn::OperatorOp(step.op).getBodyRegion().front().without_terminator())
+    if (needed.contains(&operation) && failed(emitLocal(&operation)))
+      return failure();
   return success();
 }
 

@@ -97,6 +97,7 @@ private:
   };
 
   // Token-local maths
+  llvm::DenseSet<mlir::Operation *> neededLocals() const;
   mlir::LogicalResult emitLocals();
   mlir::LogicalResult emitLocal(mlir::Operation *operation);
   mlir::Type place(mlir::Type type);

@@ -260,8 +260,7 @@ LogicalResult ChunkKernel::emitTokens(Row &row) {
     memory.emplace(builder, loc, argument(workspace), firstChunkOf(row, this->row), valueHead);
   SmallVector<Value> carried{loadState(row)};
   llvm::append_range(carried, loadValues(row, row.first));
-  auto loop =
-      scf::ForOp::create(builder, loc, row.first, row.end, i32(places.chunk), carried);
+  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, i32(places.chunk), carried);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -333,8 +332,8 @@ Value ChunkKernel::findRow(Value chunk) {
   Value isBehind =
       compare(arith::CmpIPredicate::ule, firstChunkOf(startOf(middle), middle), toIndex(chunk));
   Value lower = choose(isBehind, middle, low);
-  Value higher = choose(isBehind, high, arith::MaxSIOp::create(builder, loc, i32(0),
-                                                               sub(middle, i32(1))));
+  Value higher =
+      choose(isBehind, high, arith::MaxSIOp::create(builder, loc, i32(0), sub(middle, i32(1))));
   scf::YieldOp::create(builder, loc, ValueRange{lower, higher});
   return loop.getResult(0);
 }
@@ -361,8 +360,8 @@ void ChunkKernel::emitPreparation() {
   Value token = add(numbers.first, mul(turn, i32(places.chunk)));
   Value exists = arith::AndIOp::create(builder, loc, numbers.isActive(),
                                        compare(arith::CmpIPredicate::slt, token, numbers.end));
-  exists = arith::AndIOp::create(builder, loc, exists,
-                                 compare(arith::CmpIPredicate::sge, turn, i32(0)));
+  exists =
+      arith::AndIOp::create(builder, loc, exists, compare(arith::CmpIPredicate::sge, turn, i32(0)));
   auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());

@@ -280,20 +280,26 @@ void KernelLowering::lowerScalarStore(memref::StoreOp op) {
   ifTrue(first, [&] { storeVector(gep(view.pointer, bytes), scalar(op.getValueToStore())); });
 }
 
-/// Rows are as far apart as those of the bytes.
+/// Rows are as far apart as those of the bytes. Their distances in elements are computed where those
+/// in bytes are: whatever an index is multiplied by is known before it.
 void KernelLowering::lowerPart(PartOp op) {
-  const View &bytes = views.find(op.getMemory())->second;
+  const View bytes = views.find(op.getMemory())->second;
   View part;
   part.type = cast<MemRefType>(op.getResult().getType());
   part.readOnly = bytes.readOnly;
   part.pointer = gep(bytes.pointer, op.getOffset());
-  Value elementBytes = i64(part.type.getElementTypeBitWidth() / 8);
-  for (auto [dim, stride] : llvm::enumerate(part.type.getStridesAndOffset().first))
-    part.strides.push_back(ShapedType::isDynamic(stride)
-                               ? arith::DivUIOp::create(builder, loc, bytes.strides[dim],
-                                                        elementBytes)
-                                     .getResult()
-                               : i64(stride));
+  for (auto [dim, stride] : llvm::enumerate(part.type.getStridesAndOffset().first)) {
+    if (!ShapedType::isDynamic(stride)) {
+      part.strides.push_back(i64(stride));
+      continue;
+    }
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(bytes.strides[dim]);
+    Value elements = arith::DivUIOp::create(builder, loc, narrow(bytes.strides[dim]),
+                                            i32(part.type.getElementTypeBitWidth() / 8));
+    part.strides.push_back(
+        arith::ExtUIOp::create(builder, loc, builder.getI64Type(), elements));
+  }
   views[op.getResult()] = std::move(part);
 }
 

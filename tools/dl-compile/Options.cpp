@@ -159,12 +159,14 @@ static Error parseSchedules(CompileOptions &options) {
   for (StringRef text : schedules) {
     SmallVector<StringRef> parts;
     text.split(parts, ',');
-    StringRef names[] = {"prefill:chunkwise", "decode:recurrent", "append:log", "merge:log",
-                         "materialize:log"};
+    StringRef names[] = {"prefill:chunkwise", "prefill:fused", "decode:recurrent",
+                         "append:log",        "merge:log",     "materialize:log"};
     if (!is_contained(names, parts.front()))
       return unknown("--schedule", parts.front(), join(ArrayRef(names), ", "));
     schedule::RecurrentOverrides &forced = options.schedules[parts.front().split(':').first.str()];
-    bool isPrefill = parts.front() == "prefill:chunkwise";
+    bool isPrefill = parts.front().starts_with("prefill:");
+    if (isPrefill)
+      options.isFused = parts.front() == "prefill:fused";
     for (StringRef part : ArrayRef(parts).drop_front()) {
       auto [key, digits] = part.split('=');
       int64_t *field = key == "value-tile"   ? &forced.valueTile
@@ -357,8 +359,12 @@ static Error checkSchedules(const CompileOptions &options) {
 static package::KernelRequest ofKind(const CompileOptions &options, const std::string &kind,
                                      package::KernelRequest request) {
   request.kind = kind;
-  request.schedule = request.isLog() ? "log" : kind == "prefill" ? "chunkwise" : "recurrent";
-  request.chunk = kind == "prefill" ? options.chunk : 0;
+  request.schedule = request.isLog() ? "log" : "recurrent";
+  if (kind == "prefill") {
+    request.chunk = options.chunk;
+    request.schedule = options.isFused ? "fused" : "chunkwise";
+    request.part = options.isFused ? "all" : "walk";
+  }
   if (auto forced = options.schedules.find(kind); forced != options.schedules.end()) {
     request.valueTile = forced->second.valueTile;
     request.keyLanes = forced->second.keyLanes;
@@ -426,6 +432,10 @@ Expected<std::vector<package::KernelRequest>> dl::expandRequests(const CompileOp
                 ofThis.indexType = index;
                 ofThis.target = row;
                 requests.push_back(ofThis);
+                if (ofThis.part == "walk") {
+                  requests.push_back(ofThis);
+                  requests.back().part = "prepare";
+                }
               }
   }
   return requests;
