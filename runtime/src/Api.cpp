@@ -184,6 +184,7 @@ dlk_status dlk_kernel_get_info(const dlk_kernel *handle, dlk_kernel_info *info) 
   info->window = kernel.window;
   info->max_tokens = kernel.maxTokens;
   info->ring = kernel.ring;
+  info->prepares = kernel.prepares.c_str();
   return DLK_OK;
 }
 
@@ -284,8 +285,8 @@ static dlk_status find(const dlk_package &package, const dlk_query &query, dlk_d
   int bestRank = 0;
   for (const dlk_kernel &candidate : package.kernels) {
     const Kernel &kernel = *candidate.kernel;
-    if (!kernel.variantOf.empty() && !query.name)
-      continue; // found through the kernel that it stands in for
+    if (!kernel.standsAlone() && !query.name)
+      continue; // found through the kernel that it belongs to
     size_t met = 0;
     while (met < conditions.size() && conditions[met].wanted == conditions[met].valueOf(kernel))
       ++met;
@@ -347,7 +348,11 @@ dlk_status dlk_supported(const dlk_kernel *kernel, dlk_device device, const dlk_
     if (dlk_status status = bindSizes(manifest, sizes, num_sizes, values))
       return status;
     uint32_t grid[3];
-    return checkSizes(manifest, *kernel->kernel, device, values, grid);
+    if (dlk_status status = checkSizes(manifest, *kernel->kernel, device, values, grid))
+      return status;
+    const int32_t before = kernel->kernel->preparation;
+    return before < 0 ? DLK_OK
+                      : checkSizes(manifest, manifest.kernels[before], device, values, grid);
   });
   if (reason && reason_bytes > 0)
     std::snprintf(reason, reason_bytes, "%s", status == DLK_OK ? "" : lastError());

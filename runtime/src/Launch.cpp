@@ -7,10 +7,10 @@
 
 #include "Arguments.h"
 #include "Code.h"
+#include "Links.h"
 #include "RowCheck.h"
 #include "Sizes.h"
 #include "Status.h"
-#include "Variants.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -28,6 +28,7 @@ struct dlk_plan {
     std::unique_ptr<Executable> executable;
   };
   std::vector<Member> members; // the kernel that the plan is of, then its variants
+  Member preparation = {};     // the kernel that is launched before any of them; null: none
 
   const Member &memberFor(const SymbolValues &sizes) const {
     auto fits = [&](const Member &member) { return holds(member.kernel->when, sizes); };
@@ -152,16 +153,53 @@ static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t 
     return status;
   if (args.hasNoRows())
     return DLK_OK;
-  uint32_t grid[3];
-  const dlk_plan::Member &chosen = plan.memberFor(args.sizes());
+  uint32_t grid[3], gridBefore[3];
+  const dlk_plan::Member &chosen = plan.memberFor(args.sizes()), &before = plan.preparation;
   const Executable &executable = *chosen.executable;
   if (dlk_status status = checkSizes(manifest, *chosen.kernel, plan.device, args.sizes(), grid))
     return status;
+  if (before.kernel)
+    if (dlk_status status =
+            checkSizes(manifest, *before.kernel, plan.device, args.sizes(), gridBefore))
+      return status;
   if (plan.checked)
     if (dlk_status status = checkRows(manifest, kernel, args, executable, stream, params))
       return status;
   storeTensors(kernel, args, params);
+  if (before.kernel)
+    if (dlk_status status = before.executable->launch(params, gridBefore, stream))
+      return status;
   return executable.launch(params, grid, stream);
+}
+
+/// Loads one kernel of the plan.
+static dlk_status prepareMember(const dlk_plan &plan, const Kernel &kernel, uint32_t flags,
+                                dlk_plan::Member &member) {
+  member.kernel = &kernel;
+  return plan.device.type == DLK_DEVICE_CPU
+             ? prepareCpu(plan.package, kernel, member.executable)
+             : prepareCuda(plan.package, kernel, plan.device.id, flags, member.executable);
+}
+
+/// Loads the kernel that the plan is of, its variants, and what is launched before them.
+static dlk_status prepareMembers(dlk_plan &plan, const Kernel &kernel, uint32_t flags) {
+  const std::vector<Kernel> &all = plan.package->manifest().kernels;
+  std::vector<const Kernel *> kernels{&kernel};
+  for (int32_t variant : kernel.variants)
+    kernels.push_back(&all[variant]);
+  for (const Kernel *member : kernels) {
+    plan.members.emplace_back();
+    if (dlk_status status = prepareMember(plan, *member, flags, plan.members.back()))
+      return status;
+  }
+  if (kernel.preparation < 0)
+    return DLK_OK;
+  // It is launched early only if it waits by itself. A kernel behind it that is launched early
+  // waits for it as for any other.
+  const Kernel &before = all[kernel.preparation];
+  if (!before.pdl)
+    flags &= ~uint32_t(DLK_PLAN_PDL);
+  return prepareMember(plan, before, flags, plan.preparation);
 }
 
 dlk_status dlk_prepare(const dlk_kernel *handle, dlk_device device, uint32_t flags,
@@ -189,20 +227,10 @@ dlk_status dlk_prepare(const dlk_kernel *handle, dlk_device device, uint32_t fla
     int rank;
     if (dlk_status status = rankForDevice(kernel, device, rank))
       return status;
-    std::vector<const Kernel *> kernels{&kernel};
-    for (int32_t variant : kernel.variants)
-      kernels.push_back(&handle->package->manifest().kernels[variant]);
     auto fresh = std::make_unique<dlk_plan>(
-        dlk_plan{handle->package, device, (flags & DLK_PLAN_CHECKED) != 0, {}});
-    for (const Kernel *member : kernels) {
-      std::unique_ptr<Executable> executable;
-      dlk_status status = isCpu
-                              ? prepareCpu(handle->package, *member, executable)
-                              : prepareCuda(handle->package, *member, device.id, flags, executable);
-      if (status != DLK_OK)
-        return status;
-      fresh->members.push_back({member, std::move(executable)});
-    }
+        dlk_plan{handle->package, device, (flags & DLK_PLAN_CHECKED) != 0, {}, {}});
+    if (dlk_status status = prepareMembers(*fresh, kernel, flags))
+      return status;
     *plan = fresh.release();
     return DLK_OK;
   });

@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"
 #include "JsonReader.h"
-#include "Variants.h"
+#include "Links.h"
 
 #include <algorithm>
 #include <cmath>
@@ -99,7 +99,7 @@ private:
   void readScalars();
   Requirement readRequirement(const JsonReader &reader);
   void readRequirements();
-  void readVariant();
+  void readLinks();
   void labelArguments();
   bool isBound(const Expression &expression) const;
   /// Every symbol of `expression` must get its value from an argument, or have a default.
@@ -423,11 +423,16 @@ void KernelReader::readRequirements() {
   }
 }
 
-void KernelReader::readVariant() {
-  JsonReader variantOf = root.find("variant_of");
-  if (!variantOf)
+void KernelReader::readLinks() {
+  for (auto [key, name] :
+       {std::pair("variant_of", &kernel.variantOf), {"prepares", &kernel.prepares}})
+    if (JsonReader reader = root.find(key)) {
+      *name = reader.text();
+      if (name->empty())
+        reader.fail("expected the name of a kernel");
+    }
+  if (kernel.variantOf.empty())
     return;
-  kernel.variantOf = variantOf.text();
   JsonReader when = root.at("when");
   for (size_t i = 0; i < when.size() && !root.failed(); ++i)
     kernel.when.push_back(readRequirement(when[i]));
@@ -463,7 +468,7 @@ void KernelReader::read() {
   readResources();
   readScalars();
   readRequirements();
-  readVariant();
+  readLinks();
   labelArguments();
 }
 
@@ -553,6 +558,6 @@ bool dl::runtime::parseManifest(const char *text, size_t bytes, uint64_t fileByt
     KernelReader(manifest, kernels[i], manifest.kernels.back()).read();
   }
   if (error.empty())
-    linkVariants(kernels, manifest);
+    linkKernels(kernels, manifest);
   return error.empty();
 }

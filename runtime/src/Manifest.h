@@ -84,12 +84,16 @@ struct Kernel {
   std::string variantOf;                       // "", or the kernel that this one stands in for
   std::vector<Requirement> when;               // if these hold
   std::vector<int32_t> variants;               // indices of the kernels that stand in for this one
+  std::string prepares;                        // "", or the kernel that this one is launched before
+  int32_t preparation = -1;                    // index of the kernel that is launched before; or -1
   int32_t window = 0, maxTokens = 0, ring = 0; // of a log; 0: none
   // Indices into args.
   int32_t slotsIn = -1, slotsOut = -1, rowStarts = -1, rowFlags = -1, accepted = -1;
   int32_t cursors = -1, descriptors = -1, flush = -1;
   int32_t checkpointSlots = -1, checkpointOffsets = -1, counts = -1;
 
+  /// Belongs to no other kernel.
+  bool standsAlone() const { return variantOf.empty() && prepares.empty(); }
   /// Writes the descriptors that other kernels of a log follow.
   bool plansLog() const { return descriptors >= 0 && args[descriptors].written; }
   /// Does what descriptors say, which were checked when they were made.

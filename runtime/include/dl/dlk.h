@@ -13,8 +13,9 @@
  * threads.
  *
  * dlk_prepare() does everything that allocates, loads or compiles. dlk_launch() on a CUDA device
- * only checks its arguments and calls cuLaunchKernel or cuLaunchKernelEx: no allocation, no
- * synchronisation, no loading (but see DLK_PLAN_CHECKED), so it is legal in stream capture.
+ * only checks its arguments and calls cuLaunchKernel or cuLaunchKernelEx, twice if the kernel is
+ * prepared by another one: no allocation, no synchronisation, no loading (but see
+ * DLK_PLAN_CHECKED), so it is legal in stream capture.
  *
  *===----------------------------------------------------------------------===*/
 #ifndef DL_DLK_H
@@ -159,6 +160,9 @@ typedef struct dlk_kernel_info {
   /* Of kernels that keep states as a base and a log: entries before a merge, tokens of a step's row
    * at most, entries of a slot's ring. Kernels that work on one pool have the same. Others: 0. */
   int32_t window, max_tokens, ring;
+  /* "", or the name of the kernel that this one prepares, into its workspace: a plan of that one
+   * holds this one too, and a launch launches both. A plan of this one alone launches it alone. */
+  const char *prepares;
 } dlk_kernel_info;
 
 typedef struct dlk_arg_info {
@@ -227,16 +231,17 @@ typedef struct dlk_size {
   int64_t value;
 } dlk_size;
 
-/* Whether the kernel runs on the device and with the sizes (none: the device alone is asked about).
- * Returns DLK_OK; DLK_UNSUPPORTED; DLK_INVALID_ARGUMENT for sizes that are unknown, repeated or too
- * small; DLK_DEVICE_ERROR if there is no such device. `reason` (may be NULL) gets the message, cut
- * to reason_bytes. Loads nothing. */
+/* Whether the kernel, and the one that prepares it, run on the device and with the sizes (none: the
+ * device alone is asked about). Returns DLK_OK; DLK_UNSUPPORTED; DLK_INVALID_ARGUMENT for sizes
+ * that are unknown, repeated or too small; DLK_DEVICE_ERROR if there is no such device. `reason`
+ * (may be NULL) gets the message, cut to reason_bytes. Loads nothing. */
 DLK_API dlk_status dlk_supported(const dlk_kernel *kernel, dlk_device device, const dlk_size *sizes,
                                  int32_t num_sizes, char *reason, size_t reason_bytes);
 
-/* Bytes of workspace that the sizes need: 0 unless an argument has the role DLK_ROLE_WORKSPACE.
- * Computed in 64 bits. Errors: DLK_INVALID_ARGUMENT (a size is missing or too small),
- * DLK_UNSUPPORTED (beyond 64 bits). */
+/* Bytes of workspace that the sizes need: 0 unless an argument has the role DLK_ROLE_WORKSPACE. It
+ * may hold anything before a launch, and holds nothing of use after it: launches one behind the
+ * other may share it, launches that may overlap may not. Computed in 64 bits. Errors:
+ * DLK_INVALID_ARGUMENT (a size is missing or too small), DLK_UNSUPPORTED (beyond 64 bits). */
 DLK_API dlk_status dlk_workspace_bytes(const dlk_kernel *kernel, const dlk_size *sizes,
                                        int32_t num_sizes, uint64_t *bytes);
 
@@ -261,15 +266,17 @@ enum {
   /* Programmatic dependent launch: the kernel may start while the one before it on the stream still
    * runs, and waits for it before its first read of inputs, states and arrays with an entry per
    * row; arguments of the role DLK_ROLE_PARAM must have been written before. Legal in stream
-   * capture. */
+   * capture. A kernel that is prepared starts early behind its preparation, and the preparation
+   * behind what is before it, if that one waits itself. */
   DLK_PLAN_PDL = 4
 };
 
-/* Loads the kernel and its variants on the device (its primary context) and sets their attributes.
- * Plans of one package share loaded code. Errors: DLK_UNSUPPORTED (wrong device, shared memory or
- * threads beyond the device's limits: both numbers are given; DLK_PLAN_PDL where the kernel, the
- * device or the driver lacks it; DLK_PLAN_CHECKED for a kernel without rows), DLK_DEVICE_ERROR
- * (driver missing or too old, loading failed), DLK_INVALID_ARGUMENT (unknown flag). */
+/* Loads the kernel, its variants and the kernel that prepares them on the device (its primary
+ * context) and sets their attributes. Plans of one package share loaded code. Errors:
+ * DLK_UNSUPPORTED (wrong device, shared memory or threads beyond the device's limits: both numbers
+ * are given; DLK_PLAN_PDL where the kernel, the device or the driver lacks it; DLK_PLAN_CHECKED for
+ * a kernel without rows), DLK_DEVICE_ERROR (driver missing or too old, loading failed),
+ * DLK_INVALID_ARGUMENT (unknown flag). */
 DLK_API dlk_status dlk_prepare(const dlk_kernel *kernel, dlk_device device, uint32_t flags,
                                dlk_plan **plan);
 
@@ -285,7 +292,8 @@ typedef struct dlk_scalar {
 
 /* Runs the kernel on a CUstream (NULL = the default stream); on the CPU it runs before the call
  * returns and the stream is ignored. `args` are in the order of dlk_kernel_get_arg; those at the
- * end that may be NULL may be left out. Scalars not given take their defaults.
+ * end that may be NULL may be left out. Scalars not given take their defaults. A kernel that
+ * prepares it is launched before it, with the same arguments.
  *
  * Refused with DLK_INVALID_ARGUMENT, with nothing launched: a wrong number of arguments; wrong
  * device, dtype, rank or dimension (K and V are fixed; a symbol's value must agree over all

@@ -132,7 +132,7 @@ static json makeSymbols() {
 }
 
 json dl::test::makeManifest(const std::string &indexType) {
-  return {{"format", 4},
+  return {{"format", 5},
           {"generator", "PackageBuilder"},
           {"operator", "gla"},
           {"options", json::object()},
@@ -140,6 +140,24 @@ json dl::test::makeManifest(const std::string &indexType) {
           {"symbols", makeSymbols()},
           {"reference", makeReference()},
           {"kernels", json::array({makeKernel(indexType)})}};
+}
+
+json dl::test::makePreparedManifest() {
+  json manifest = makeManifest(), &kernels = manifest["kernels"];
+  json chunks = {"add", {"div", {"mul", "B", "T"}, 32}, "N"};
+  json &kernel = kernels[0];
+  kernel["args"].push_back(
+      tensor("workspace", "workspace", {chunks, "HV", 24}, 272, {280, 284, nullptr}, "w", "u8"));
+  kernel["param_bytes"] = 288;
+  kernel["entry"] = "test_prepared";
+  json preparation = kernel;
+  preparation["name"] = "prepare";
+  preparation["prepares"] = kernel["name"];
+  preparation["entry"] = "test_prepare";
+  preparation["grid"] = {chunks, "HV", 1};
+  preparation.erase("requires");
+  kernels.push_back(preparation);
+  return manifest;
 }
 
 static XXH128_hash_t hashOf(const std::string &bytes) {

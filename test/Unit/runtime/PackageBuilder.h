@@ -21,6 +21,10 @@ namespace dl::test {
 /// 8 in f32; slots and the like are of `indexType`, i32 or i64.
 nlohmann::json makeManifest(const std::string &indexType = "i32");
 
+/// The same with the scale taken from a workspace of a few bytes per chunk of 32 tokens and head,
+/// and a second kernel, "prepare", that puts it there before.
+nlohmann::json makePreparedManifest();
+
 /// The bytes of a package. Fills in "blobs"; the manifest is otherwise written as it is, right or
 /// wrong.
 std::string makePackage(nlohmann::json manifest, const std::vector<std::string> &blobs);

@@ -7,7 +7,7 @@
 
 //
 // dl-write-test-package FILE [ENTRY]: ENTRY replaces the kernel's entry point, e.g. with one that
-// computes wrong results.
+// computes wrong results; test_prepared comes with the kernel that prepares it.
 //
 //===----------------------------------------------------------------------===//
 #include "PackageBuilder.h"
@@ -20,7 +20,9 @@ int main(int argc, char **argv) {
     std::cerr << "usage: dl-write-test-package FILE [ENTRY]\n";
     return 2;
   }
-  nlohmann::json manifest = dl::test::makeManifest();
+  const bool isPrepared = argc > 2 && std::string(argv[2]) == "test_prepared";
+  nlohmann::json manifest =
+      isPrepared ? dl::test::makePreparedManifest() : dl::test::makeManifest();
   if (argc > 2)
     manifest["kernels"][0]["entry"] = argv[2];
   std::ofstream file(argv[1], std::ios::binary);

@@ -27,7 +27,7 @@ enum {
  *===----------------------------------------------------------------------===*/
 
 FakeCuda fake_cuda;
-FakeLaunch fake_launch;
+FakeLaunch fake_launch, fake_launch_before;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char log_text[2000];
@@ -94,8 +94,9 @@ static _Thread_local Context *stack[8];
 static _Thread_local int depth;
 
 void fake_reset(void) {
-  fake_cuda = (FakeCuda){{90, 90}, 100000, 0, 1024, 272, NULL, NULL};
+  fake_cuda = (FakeCuda){{90, 90}, 100000, 0, 1024, 272, NULL, NULL, -1};
   memset(&fake_launch, 0, sizeof(fake_launch));
+  memset(&fake_launch_before, 0, sizeof(fake_launch_before));
   fake_clear_log();
 }
 
@@ -252,9 +253,15 @@ static int record_launch(FakeLaunch launch, void **params) {
   launch.device = stack[depth - 1]->device;
   memcpy(launch.params, params[0], (size_t)fake_cuda.param_bytes);
   pthread_mutex_lock(&mutex);
-  fake_launch = launch;
+  const int fails = fake_cuda.launches_left == 0;
+  if (fake_cuda.launches_left > 0)
+    --fake_cuda.launches_left;
+  if (!fails) {
+    fake_launch_before = fake_launch;
+    fake_launch = launch;
+  }
   pthread_mutex_unlock(&mutex);
-  return success;
+  return fails ? invalid_value : success;
 }
 
 int cuLaunchKernel(void *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,

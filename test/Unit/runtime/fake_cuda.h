@@ -28,10 +28,11 @@ typedef struct FakeCuda {
   int max_shared_bytes, static_shared_bytes, max_threads, param_bytes;
   void *capturing;      /* the stream that captures, or NULL */
   const char *load_log; /* what the compiler says; loading then fails */
+  int launches_left;    /* after so many a launch fails; -1: none does */
 } FakeCuda;
 extern FakeCuda fake_cuda;
 
-/* The last launch of a kernel. */
+/* The last launch of a kernel, and the one before it. */
 typedef struct FakeLaunch {
   unsigned grid[3], block[3], shared_bytes;
   void *stream;
@@ -40,7 +41,7 @@ typedef struct FakeLaunch {
   int attribute, value;
   unsigned char params[4000];
 } FakeLaunch;
-extern FakeLaunch fake_launch;
+extern FakeLaunch fake_launch, fake_launch_before;
 
 /* Settings back to those of two small devices of 9.0; forgets all calls. */
 void fake_reset(void);

@@ -143,6 +143,33 @@ int32_t test_decode_i64(const void *params, const uint32_t *block, void *scratch
   return decode((const Params *)params, block, scratch, 1);
 }
 
+/* The same kernel in two launches: the first leaves the scale in a workspace, per chunk and head.
+ */
+typedef struct PreparedParams {
+  Params usual;
+  uint8_t *workspace;
+  uint32_t chunk, head;
+} PreparedParams;
+DLK_STATIC_ASSERT(sizeof(PreparedParams) == 288, "as in PackageBuilder.cpp");
+
+static uint8_t *workspace_of(const PreparedParams *p, const uint32_t *block) {
+  return p->workspace + block[0] * p->chunk + block[1] * p->head;
+}
+
+int32_t test_prepare(const void *params, const uint32_t *block, void *scratch) {
+  const PreparedParams *p = (const PreparedParams *)params;
+  (void)scratch;
+  memcpy(workspace_of(p, block), &p->usual.scale, sizeof(float));
+  return 0;
+}
+
+int32_t test_prepared(const void *params, const uint32_t *block, void *scratch) {
+  const PreparedParams *p = (const PreparedParams *)params;
+  Params usual = p->usual;
+  memcpy(&usual.scale, workspace_of(p, block), sizeof(float));
+  return decode(&usual, block, scratch, 0);
+}
+
 /* For tests of what a launch checks before. */
 int32_t test_nothing(const void *params, const uint32_t *block, void *scratch) {
   (void)params, (void)block, (void)scratch;
