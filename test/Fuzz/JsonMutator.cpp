@@ -89,18 +89,18 @@ json Mutator::makeNumber(const json &old) {
 json Mutator::makeValue() {
   // Names that the readers know, and some that they do not.
   static const char *texts[] = {
-      "",           "B",         "T",         "HQ",     "HV",      "pool_out",  "K",
-      "V",          "cpu",       "so",        "ptx",    "cubin",   "sm_90a",    "kv",
-      "vk",         "decode",    "f64",       "f32",    "f16",     "bf16",      "i64",
-      "i32",        "u8",        "input",     "param",  "output",  "state_in",  "state_out",
-      "slots_in",   "slots_out", "r",         "w",      "rw",      "workspace", "add",
-      "sub",        "mul",       "div",       "mod",    "ceildiv", "min",       "max",
-      "uniform",    "scalar",    "key",       "value",  "state",   "key_value", "key_head",
-      "value_head", "constant",  "select",    "fma",    "cmp",     "oeq",       "read",
-      "write",      "decay",     "broadcast", "reduce", "exp",     "inf",       "-inf",
-      "%s%n",       "\xc3\xa9",  "a\"b",      "N",      "pool_in", "default",   "min_rank",
-      "row_starts", "row_flags", "accepted",  "log",    "cursors", "flush",     "counts",
-      "slots",      "window",    "ring"};
+      "",           "B",         "T",         "HQ",      "HV",      "pool_out",  "K",
+      "V",          "cpu",       "so",        "ptx",     "cubin",   "sm_90a",    "kv",
+      "vk",         "decode",    "f64",       "f32",     "f16",     "bf16",      "i64",
+      "i32",        "u8",        "input",     "param",   "output",  "state_in",  "state_out",
+      "slots_in",   "slots_out", "r",         "w",       "rw",      "workspace", "add",
+      "sub",        "mul",       "div",       "mod",     "ceildiv", "min",       "max",
+      "uniform",    "scalar",    "key",       "value",   "state",   "key_value", "key_head",
+      "value_head", "constant",  "select",    "fma",     "cmp",     "oeq",       "read",
+      "write",      "decay",     "broadcast", "reduce",  "exp",     "inf",       "-inf",
+      "%s%n",       "\xc3\xa9",  "a\"b",      "N",       "pool_in", "default",   "min_rank",
+      "row_starts", "row_flags", "accepted",  "log",     "cursors", "flush",     "counts",
+      "slots",      "window",    "ring",      "prepare", "few"};
   switch (below(8)) {
   case 0:
     return nullptr;

@@ -171,7 +171,7 @@ void Walk::readKernel(const dlk_kernel *kernel) {
   dlk_kernel_info info;
   require(dlk_kernel_get_info(kernel, &info) == DLK_OK, "every kernel to be told");
   for (const char *text : {info.name, info.kind, info.target, info.schedule, info.state_layout,
-                           info.state_type, info.io_type})
+                           info.state_type, info.io_type, info.variant_of, info.prepares})
     useText(text);
   require(info.num_args >= 0 && info.num_args <= DLK_MAX_ARGS, "arguments within bounds");
   require(info.num_scalars >= 0 && info.num_scalars <= DLK_MAX_SCALARS, "scalars within bounds");

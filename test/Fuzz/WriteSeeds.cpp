@@ -60,6 +60,18 @@ static json makeRichManifest() {
   return manifest;
 }
 
+/// Kernels that belong to another one: what is prepared, with a variant for few rows.
+static json makeLinkedManifest() {
+  json manifest = dl::test::makePreparedManifest();
+  manifest.erase("reference");
+  json variant = manifest["kernels"][0];
+  variant["name"] = "few";
+  variant["variant_of"] = manifest["kernels"][0]["name"];
+  variant["when"] = {{{"expr", {"mul", "N", "HV"}}, {"max", 4}}};
+  manifest["kernels"].push_back(variant);
+  return manifest;
+}
+
 /// As little as a kernel can be, with an expression wherever one can stand.
 static json makeSmallManifest() {
   json manifest = dl::test::makeManifest();
@@ -96,6 +108,7 @@ int main(int argc, char **argv) {
   write("package.dlk", package);
   write("manifest.json", manifestOf(package));
   write("rich.json", manifestOf(dl::test::makePackage(makeRichManifest(), blobs)));
+  write("linked.json", manifestOf(dl::test::makePackage(makeLinkedManifest(), blobs)));
   write("small.json", manifestOf(dl::test::makePackage(makeSmallManifest(), blobs)));
   write("reference.json", manifestOf(dl::test::makePackage(makeReferenceManifest(), blobs)));
   if (!ok)

@@ -100,7 +100,8 @@ Workload::Workload(const Session &session, const dl::reference::Operator &op,
           bytes / size_t(kernel.info.ring) * size_t(log.length + (log.merge == 2 ? 0 : shape.T));
     else if (role == DLK_ROLE_STATE && log.merge != 0)
       bytes *= 2;
-    trafficBytes += isOptional(kernel.args[i]) ? 0 : bytes;
+    const bool isCounted = !isOptional(kernel.args[i]) && role != DLK_ROLE_WORKSPACE;
+    trafficBytes += isCounted ? bytes : 0;
   }
   chooseRotations(session);
   check(dlk_prepare(kernel.handle, session.device, session.options.pdl ? DLK_PLAN_PDL : 0, &plan));
@@ -211,7 +212,10 @@ void Workload::makeArgument(const Session &session, size_t index, const Batch &b
         std::string(kernel.args[other].name) == arg.name)
       view.data = views[other].data;
   buffers.emplace_back();
-  if (!view.data && !isOptional(arg)) {
+  if (arg.role == DLK_ROLE_WORKSPACE) { // may hold anything
+    buffers.back() = Buffer(session, countBytes(arg, shapes[index]));
+    view.data = buffers.back().data();
+  } else if (!view.data && !isOptional(arg)) {
     // A pool is filled with copies of one slot.
     std::vector<int64_t> part = shapes[index];
     if (isPool(arg))
@@ -329,14 +333,15 @@ CheckResult Bench::checkOnce(const KernelEntry &kernel, const Shape &shape) {
 }
 
 std::string Bench::whyNot(const KernelEntry &kernel, const Shape &shape, BenchResult &result) {
-  const bool isAppend = kernel.info.kind == std::string("append");
-  if (std::string reason = isAppend ? "" : kernel.whyNoCase(); !reason.empty())
+  // These have no case to be checked by, but a time.
+  const bool isPart = kernel.info.kind == std::string("append") || kernel.isPreparation();
+  if (std::string reason = isPart ? "" : kernel.whyNoCase(); !reason.empty())
     return reason;
   const dlk_size sizes[] = {{"B", shape.B}, {"T", shape.T}, {"HQ", shape.HQ}, {"HV", shape.HV}};
   char reason[512];
   if (dlk_supported(kernel.handle, session.device, sizes, 4, reason, sizeof(reason)) != DLK_OK)
     return reason;
-  if (session.options.verify && !isAppend) {
+  if (session.options.verify && !isPart) {
     result.check = checkOnce(kernel, shape);
     if (!result.check->failure.empty())
       return "not timed, it fails: " + result.check->failure;

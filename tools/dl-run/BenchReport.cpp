@@ -65,9 +65,10 @@ void dl::run::printBenchTable(const Session &session, const std::vector<BenchRes
   }
   table.print();
   if (session.isCuda())
-    std::printf("\nGB/s counts each state read and written once, and all other arguments once. The "
-                "ceiling is an in-place scale of as many bytes\nas the states hold, 16 bytes per "
-                "thread, measured in this run.\n");
+    std::printf(
+        "\nGB/s counts each state read and written once, all other arguments but workspaces "
+        "once. The ceiling is an in-place scale of as many\nbytes as the states hold, 16 "
+        "bytes per thread, measured in this run.\n");
 }
 
 void dl::run::printBenchJson(const Session &session, const std::vector<BenchResult> &results) {

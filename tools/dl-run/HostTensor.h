@@ -30,6 +30,7 @@ public:
   double get(int64_t n) const;
 
   /// True if all bytes equal those of `before`, leaving out the elements for which `mayChange(n)`.
+  /// Elements side by side in the last dimension go by the first of them.
   bool sameExcept(const HostTensor &before, const std::function<bool(int64_t)> &mayChange) const;
 
   /// A view of a copy in device memory that begins with this image.

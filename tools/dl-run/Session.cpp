@@ -132,6 +132,8 @@ bool KernelEntry::hasRole(dlk_role role) const {
 }
 
 std::string KernelEntry::whyNoCase() const {
+  if (isPreparation())
+    return "part of " + std::string(info.prepares) + ", which it prepares";
   return info.ring == 0 ? ""
                         : "expected a decode kernel, got one of the kind " + std::string(info.kind);
 }

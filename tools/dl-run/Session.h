@@ -78,6 +78,8 @@ struct KernelEntry {
   std::vector<int64_t> argShape(size_t index, const Sizes &sizes) const;
   bool hasRole(dlk_role role) const;
   bool isPrefill() const { return info.kind == std::string("prefill"); }
+  /// Fills in the workspace of another kernel, which launches it.
+  bool isPreparation() const { return *info.prepares != 0; }
   /// Why no case is made for the kernel; empty if there is one. Those of a log take several
   /// launches and what an engine keeps between them.
   std::string whyNoCase() const;
