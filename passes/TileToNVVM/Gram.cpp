@@ -14,6 +14,7 @@
 
 #include "compiler/Layout/Atoms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "passes/TileToNVVM/MmaSync.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -98,6 +99,8 @@ void KernelLowering::storeGram(TypedValue<SharedType> gram, Value row, Value col
                       ValueRange(tile).slice(2 * lower, half == 1 ? 1 : 2));
       }
   });
+  if (mask) // ldmatrix of the next block is for whole warps
+    NVVM::SyncWarpOp::create(builder, loc, i32(-1));
 }
 
 void KernelLowering::emitGramBlock(GramOp op, Value row, Value column) {
