@@ -279,6 +279,17 @@ tile.kernel @bad(%x: memref<?x128xf32, strided<[?, 1]>>) attributes {threads = 3
 
 // -----
 
+// load C2: a count stands for the size along the first axis alone
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%x: memref<?x?xf32, strided<[?, 1]>>, %n: i32) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{C2: expected a static size in memref dimension 0, got 'memref<?x?xf32, strided<[?, 1]>>'}}
+  %v = tile.load %x[%c0, %c0] axes [1, 0] count %n : memref<?x?xf32, strided<[?, 1]>> -> tensor<4x64xf32, #rows>
+  tile.return
+}
+
+// -----
+
 // load C2: element types
 #row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 1>
 tile.kernel @bad(%x: memref<?x128xf32, strided<[?, 1]>>) attributes {threads = 32 : i64} {
@@ -352,6 +363,18 @@ tile.kernel @bad(%x: memref<?x128xf32, strided<[?, 1]>>, %f: f32) attributes {th
   %v = tile.splat %f : f32 -> tensor<128xf32, #row>
   // expected-error @+1 {{C2: expected a static size in memref dimension 0, got 'memref<?x128xf32, strided<[?, 1]>>'}}
   tile.store %v, %x[%c0, %c0] axes [0] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
+  tile.return
+}
+
+// -----
+
+// store C2: a count stands for the size along the first axis alone
+#rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
+tile.kernel @bad(%x: memref<?x?xf32, strided<[?, 1]>>, %f: f32, %n: i32) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
+  // expected-error @+1 {{C2: expected a static size in memref dimension 1, got 'memref<?x?xf32, strided<[?, 1]>>'}}
+  tile.store %v, %x[%c0, %c0] axes [0, 1] count %n : tensor<4x64xf32, #rows>, memref<?x?xf32, strided<[?, 1]>>
   tile.return
 }
 

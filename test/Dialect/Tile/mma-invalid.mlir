@@ -171,7 +171,7 @@ tile.kernel @bad(%f: f32) attributes {threads = 128 : i64} {
 
 // -----
 
-// C2: rows of mma.sync read b from registers
+// C1: transposed b is K x N
 #a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 1]>
 #c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 1]>
 tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
@@ -179,8 +179,8 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
   %a = tile.splat %as : bf16 -> tensor<16x16xbf16, #a>
   %b = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
   %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
-  // expected-error @+1 {{C2: expected b in registers for mma.m16n8k16.bf16}}
-  %d = tile.mma %a, %b, %c : tensor<16x16xbf16, #a>, !tile.shared<8x16xbf16, #tile.swizzled<32>>, tensor<16x8xf32, #c>
+  // expected-error @+1 {{C1: expected M x K, K x N and M x N, got 'tensor<16x16xbf16}}
+  %d = tile.mma %a, %b, %c transposed : tensor<16x16xbf16, #a>, !tile.shared<8x16xbf16, #tile.swizzled<32>>, tensor<16x8xf32, #c>
   tile.return
 }
 
@@ -276,7 +276,7 @@ tile.kernel @bad(%f: f32) attributes {threads = 128 : i64} {
   %a = tile.splat %as : bf16 -> tensor<64x16xbf16, #a>
   %b = tile.alloc : !tile.shared<24x16xbf16, #tile.swizzled<32>>
   %c = tile.splat %f : f32 -> tensor<64x24xf32, #c>
-  // expected-error @+1 {{C4: expected b with a multiple of 16 rows and of 16 columns, got '!tile.shared<24x16xbf16, #tile.swizzled<32>>'}}
+  // expected-error @+1 {{C4: expected b with a multiple of 16 along N and of 16 along K, got '!tile.shared<24x16xbf16, #tile.swizzled<32>>'}}
   %d = tile.mma %a, %b, %c : tensor<64x16xbf16, #a>, !tile.shared<24x16xbf16, #tile.swizzled<32>>, tensor<64x24xf32, #c>
   tile.return
 }
@@ -291,7 +291,7 @@ tile.kernel @bad(%f: f32) attributes {threads = 256 : i64} {
   %a = tile.splat %as : bf16 -> tensor<64x16xbf16, #a>
   %b = tile.alloc : !tile.shared<16x16xbf16, #tile.swizzled<32>>
   %c = tile.splat %f : f32 -> tensor<64x16xf32, #c>
-  // expected-error @+1 {{C4: expected b with a multiple of 32 rows and of 16 columns, got '!tile.shared<16x16xbf16, #tile.swizzled<32>>'}}
+  // expected-error @+1 {{C4: expected b with a multiple of 32 along N and of 16 along K, got '!tile.shared<16x16xbf16, #tile.swizzled<32>>'}}
   %d = tile.mma %a, %b, %c : tensor<64x16xbf16, #a>, !tile.shared<16x16xbf16, #tile.swizzled<32>>, tensor<64x16xf32, #c>
   tile.return
 }
@@ -306,7 +306,67 @@ tile.kernel @bad(%f: f32) attributes {threads = 128 : i64} {
   %a = tile.splat %as : bf16 -> tensor<64x40xbf16, #a>
   %b = tile.alloc : !tile.shared<16x40xbf16, #tile.swizzled<32>>
   %c = tile.splat %f : f32 -> tensor<64x16xf32, #c>
-  // expected-error @+1 {{C4: expected b with a multiple of 16 rows and of 16 columns, got '!tile.shared<16x40xbf16, #tile.swizzled<32>>'}}
+  // expected-error @+1 {{C4: expected b with a multiple of 16 along N and of 16 along K, got '!tile.shared<16x40xbf16, #tile.swizzled<32>>'}}
   %d = tile.mma %a, %b, %c : tensor<64x40xbf16, #a>, !tile.shared<16x40xbf16, #tile.swizzled<32>>, tensor<64x16xf32, #c>
+  tile.return
+}
+
+// -----
+
+// C4: N of mma.sync, for every group of warps
+#a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 2]>
+#c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 2]>
+tile.kernel @bad(%f: f32) attributes {threads = 64 : i64} {
+  %as = arith.truncf %f : f32 to bf16
+  %a = tile.splat %as : bf16 -> tensor<16x16xbf16, #a>
+  %b = tile.alloc : !tile.shared<16x24xbf16, #tile.swizzled<0>>
+  %c = tile.splat %f : f32 -> tensor<16x24xf32, #c>
+  // expected-error @+1 {{C4: expected b with a multiple of 16 along N and of 16 along K, got '!tile.shared<16x24xbf16, #tile.swizzled<0>>'}}
+  %d = tile.mma %a, %b, %c transposed : tensor<16x16xbf16, #a>, !tile.shared<16x24xbf16, #tile.swizzled<0>>, tensor<16x24xf32, #c>
+  tile.return
+}
+
+// -----
+
+// C4: 16-bit elements for mma.sync
+#a = #tile.fragment<"mma.m16n8k8.tf32", "a", warps = [1, 1]>
+#c = #tile.fragment<"mma.m16n8k8.tf32", "c", warps = [1, 1]>
+tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
+  %a = tile.splat %f : f32 -> tensor<16x8xf32, #a>
+  %b = tile.alloc : !tile.shared<8x8xf32, #tile.swizzled<32>>
+  %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
+  // expected-error @+1 {{C4: expected elements of 16 bits in shared memory for mma.m16n8k8.tf32, got '!tile.shared<8x8xf32, #tile.swizzled<32>>'}}
+  %d = tile.mma %a, %b, %c : tensor<16x8xf32, #a>, !tile.shared<8x8xf32, #tile.swizzled<32>>, tensor<16x8xf32, #c>
+  tile.return
+}
+
+// -----
+
+// C5: registers are not transposed
+#a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 1]>
+#b = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [1, 1]>
+#c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 1]>
+tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
+  %as = arith.truncf %f : f32 to bf16
+  %a = tile.splat %as : bf16 -> tensor<16x16xbf16, #a>
+  %b = tile.splat %as : bf16 -> tensor<16x8xbf16, #b>
+  %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
+  // expected-error @+1 {{C5: expected a shared b of mma.sync to be transposed, got 'tensor<16x8xbf16}}
+  %d = tile.mma %a, %b, %c transposed : tensor<16x16xbf16, #a>, tensor<16x8xbf16, #b>, tensor<16x8xf32, #c>
+  tile.return
+}
+
+// -----
+
+// C5: nor is b of wgmma
+#a = #tile.fragment<"wgmma.m64n16k16.bf16", "a", warps = [1, 1]>
+#c = #tile.fragment<"wgmma.m64n16k16.bf16", "c", warps = [1, 1]>
+tile.kernel @bad(%f: f32) attributes {threads = 128 : i64} {
+  %as = arith.truncf %f : f32 to bf16
+  %a = tile.splat %as : bf16 -> tensor<64x16xbf16, #a>
+  %b = tile.alloc : !tile.shared<16x16xbf16, #tile.swizzled<32>>
+  %c = tile.splat %f : f32 -> tensor<64x16xf32, #c>
+  // expected-error @+1 {{C5: expected a shared b of mma.sync to be transposed, got '!tile.shared<16x16xbf16, #tile.swizzled<32>>' for wgmma.m64n16k16.bf16}}
+  %d = tile.mma %a, %b, %c transposed : tensor<64x16xbf16, #a>, !tile.shared<16x16xbf16, #tile.swizzled<32>>, tensor<64x16xf32, #c>
   tile.return
 }

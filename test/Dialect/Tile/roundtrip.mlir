@@ -114,3 +114,28 @@ tile.kernel @products(%f: f32) attributes {threads = 128 : i64} {
   %wd = tile.mma %wa, %s, %wc : tensor<50x64xf16, #wa>, !tile.shared<32x64xf16, #tile.swizzled<128>>, tensor<50x32xf32, #wc>
   tile.return
 }
+
+#pa = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [4, 1]>
+#pc = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [4, 1]>
+
+// CHECK-LABEL: tile.kernel @shared_factors
+tile.kernel @shared_factors(%f: f32) attributes {threads = 128 : i64} {
+  %x = arith.truncf %f : f32 to bf16
+  %a = tile.splat %x : bf16 -> tensor<64x32xbf16, #pa>
+  %c = tile.splat %f : f32 -> tensor<64x96xf32, #pc>
+  // CHECK: %[[K:.*]] = tile.alloc : !tile.shared<96x32xbf16, #tile.swizzled<64>>
+  %k = tile.alloc : !tile.shared<96x32xbf16, #tile.swizzled<64>>
+  %t = tile.alloc : !tile.shared<32x96xbf16, #tile.swizzled<64>>
+  // CHECK: tile.mma %{{.*}}, %[[K]], %{{.*}} : tensor<64x32xbf16, #{{.*}}>, !tile.shared<96x32xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #{{.*}}>
+  %d = tile.mma %a, %k, %c : tensor<64x32xbf16, #pa>, !tile.shared<96x32xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #pc>
+  // CHECK: tile.mma %{{.*}}, %{{.*}}, %{{.*}} transposed : tensor<64x32xbf16, #{{.*}}>, !tile.shared<32x96xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #{{.*}}>
+  %e = tile.mma %a, %t, %c transposed : tensor<64x32xbf16, #pa>, !tile.shared<32x96xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #pc>
+  %g = tile.alloc : !tile.shared<96x96xf32, #tile.swizzled<0>>
+  %h = tile.alloc : !tile.shared<96x96xf32, #tile.swizzled<0>>
+  // CHECK: tile.gram %[[K]] with %[[K]] into %{{.*}} : !tile.shared<96x32xbf16, #tile.swizzled<64>> with !tile.shared<96x32xbf16, #tile.swizzled<64>> into !tile.shared<96x96xf32, #tile.swizzled<0>>
+  tile.gram %k with %k into %g : !tile.shared<96x32xbf16, #tile.swizzled<64>> with !tile.shared<96x32xbf16, #tile.swizzled<64>> into !tile.shared<96x96xf32, #tile.swizzled<0>>
+  // CHECK: tile.gram %[[K]], %[[K]] with %[[K]] into %{{.*}}, %{{.*}} half 8 :
+  tile.gram %k, %k with %k into %g, %h half 8 : !tile.shared<96x32xbf16, #tile.swizzled<64>>, !tile.shared<96x32xbf16, #tile.swizzled<64>>
+      with !tile.shared<96x32xbf16, #tile.swizzled<64>> into !tile.shared<96x96xf32, #tile.swizzled<0>>, !tile.shared<96x96xf32, #tile.swizzled<0>>
+  tile.return
+}
