@@ -91,6 +91,7 @@ pack() {
     cp "$root"/build/examples/decode{,_cpp} "$root"/build/runtime/libdlk.so.0 "$dir/"
   fi
   copy_test tile_mma_test '*mma*.dlk'
+  copy_test tile_gram_test 'gram.dlk'
   copy_test tile_rows_test 'tile_rows.dlk'
   copy_test tile_scan_test 'tile_scan/*.dlk'
   copy_test decode_test 'decode/*.dlk'
@@ -230,7 +231,7 @@ run_all() {
   done
   mkdir -p "$out"
   step verify verify_all
-  for program in tile_mma_test tile_rows_test tile_scan_test; do
+  for program in tile_mma_test tile_gram_test tile_rows_test tile_scan_test; do
     if [[ -x $dir/$program ]]; then
       step "$program" run_test "$program" "$dir/tests/$program"/*.dlk
     else

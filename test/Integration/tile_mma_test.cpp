@@ -15,105 +15,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/Integration/Device.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
+#include "test/Integration/TileMatrices.h"
 
 using namespace dl::test;
 
 namespace {
-
-/// Writes an integer; false if the type does not hold it.
-bool encode(dlk_dtype dtype, double value, void *to) {
-  const float single = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &single, 4);
-  const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-  uint32_t lost = 0; // bits of the mantissa that are cut off
-  uint16_t half = 0;
-  switch (dtype) {
-  case DLK_F32:
-    std::memcpy(to, &single, 4);
-    return single == value;
-  case DLK_BF16:
-    half = static_cast<uint16_t>(bits >> 16);
-    lost = bits & 0xffff;
-    break;
-  case DLK_F16: // the exponent's bias is 15 instead of 127
-    half = static_cast<uint16_t>(sign | (magnitude ? (magnitude >> 13) - (112 << 10) : 0));
-    lost = bits & 0x1fff;
-    break;
-  default:
-    return false;
-  }
-  std::memcpy(to, &half, 2);
-  return single == value && lost == 0 && std::abs(value) <= 65504;
-}
-
-float readFloat(const void *from) {
-  float value;
-  std::memcpy(&value, from, 4);
-  return value;
-}
-
-/// All ones is a NaN in every format.
-constexpr unsigned char guardByte = 0xff;
-
-/// An argument [B, rows, columns] with guards before, between and after the matrices.
-class Argument {
-public:
-  Argument(const dlk_kernel *kernel, int32_t index, int64_t batch) {
-    EXPECT_EQ(dlk_kernel_get_arg(kernel, index, &info), DLK_OK) << dlk_last_error();
-    const dlk_size sizes[] = {{"B", batch}};
-    EXPECT_EQ(dlk_arg_shape(kernel, index, sizes, 1, shape), DLK_OK) << dlk_last_error();
-    EXPECT_EQ(info.rank, 3) << info.name;
-    bytes = dlk_dtype_bytes(info.dtype);
-    strides[1] = shape[2];
-    strides[0] = (shape[1] * shape[2] + 127) / 64 * 64; // at least 64 elements between matrices
-    memory = std::make_unique<Memory>(size_t(guard + batch * strides[0]) * bytes);
-    std::fill(memory->image.begin(), memory->image.end(), guardByte);
-  }
-
-  std::string name() const { return info.name; }
-  bool isTransposed() const {
-    return name().size() > 2 && name().substr(name().size() - 2) == "_t";
-  }
-  /// Of the matrix in the product.
-  int64_t rows() const { return shape[isTransposed() ? 2 : 1]; }
-  int64_t columns() const { return shape[isTransposed() ? 1 : 2]; }
-
-  size_t offset(int64_t n, int64_t row, int64_t column) const {
-    if (isTransposed())
-      std::swap(row, column);
-    return size_t(guard + n * strides[0] + row * strides[1] + column) * bytes;
-  }
-  /// False if the type does not hold the value.
-  bool set(int64_t n, int64_t row, int64_t column, double value) {
-    return encode(info.dtype, value, &memory->image[offset(n, row, column)]);
-  }
-  dlk_tensor view() const {
-    return {memory->data(), Device::get().handle,   3, dlk_dtype_data_type(info.dtype), shape,
-            strides,        uint64_t(guard) * bytes};
-  }
-
-  dlk_arg_info info = {};
-  std::unique_ptr<Memory> memory;
-
-private:
-  static constexpr int64_t guard = 128; ///< elements
-  int64_t shape[DLK_MAX_RANK] = {};
-  int64_t strides[3] = {0, 0, 1};
-  int64_t bytes = 0;
-};
 
 //===----------------------------------------------------------------------===//
 // Cases
@@ -197,7 +103,6 @@ private:
             << argument.name() << " does not hold " << value(i, j);
   }
   std::vector<double> expected(const Case &product);
-  void launch();
   void check(const std::vector<Case> &cases);
 
   const dlk_kernel *kernel;
@@ -220,21 +125,6 @@ std::vector<double> ProductTest::expected(const Case &product) {
     result.insert(result.end(), row.begin(), row.end());
   }
   return result;
-}
-
-void ProductTest::launch() {
-  dlk_plan *plan = nullptr;
-  ASSERT_EQ(dlk_prepare(kernel, Device::get().handle, 0, &plan), DLK_OK) << dlk_last_error();
-  std::vector<dlk_tensor> views;
-  for (Argument &argument : arguments) {
-    argument.memory->upload();
-    views.push_back(argument.view());
-  }
-  EXPECT_EQ(dlk_launch(plan, views.data(), int32_t(views.size()), nullptr, 0, nullptr), DLK_OK)
-      << dlk_last_error();
-  if (Device::get().driver)
-    EXPECT_EQ(Device::get().driver->ctxSynchronize(), 0);
-  dlk_plan_release(plan);
 }
 
 /// The whole memory of every argument: results where they belong, all else as it was.
@@ -279,54 +169,13 @@ void ProductTest::TestBody() {
       fill(int64_t(n), *c, cases[n].c);
   }
   if (!HasFailure())
-    launch();
+    launch(kernel, arguments);
   if (!HasFailure())
     check(cases);
-}
-
-/// One test for each kernel that runs here; a package without any is an error.
-bool registerPackage(const std::string &path) {
-  dlk_package *package = nullptr;
-  if (dlk_package_open_file(path.c_str(), &package) != DLK_OK) {
-    std::fprintf(stderr, "%s\n", dlk_last_error());
-    return false;
-  }
-  // Open until the tests have run.
-  static std::vector<std::unique_ptr<dlk_package, decltype(&dlk_package_close)>> packages;
-  packages.emplace_back(package, dlk_package_close);
-  std::string suite = path.substr(path.find_last_of('/') + 1);
-  suite = suite.substr(0, suite.find_last_of('.'));
-  int count = 0;
-  for (int32_t i = 0; i < dlk_kernel_count(package); ++i) {
-    const dlk_kernel *kernel = dlk_kernel_at(package, i);
-    dlk_kernel_info info;
-    if (dlk_kernel_get_info(kernel, &info) != DLK_OK ||
-        dlk_supported(kernel, Device::get().handle, nullptr, 0, nullptr, 0) != DLK_OK)
-      continue;
-    ++count;
-    const std::string name = std::string(info.name) + "/" + info.target;
-    ::testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [=]() -> ::testing::Test * { return new ProductTest(kernel); });
-  }
-  if (count == 0)
-    std::fprintf(stderr, "%s: no kernel runs on the device\n", path.c_str());
-  return count != 0;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  const char *device = std::getenv("DL_TEST_DEVICE");
-  Device::get().open(device ? device : "cpu");
-  if (::testing::Test::HasFailure())
-    return 2;
-  if (argc < 2) {
-    std::fprintf(stderr, "expected packages to run: tile_mma_test PACKAGE.dlk...\n");
-    return 2;
-  }
-  for (int i = 1; i < argc; ++i)
-    if (!registerPackage(argv[i]))
-      return 2;
-  return RUN_ALL_TESTS();
+  return testPackages(argc, argv, [](const dlk_kernel *kernel) { return new ProductTest(kernel); });
 }
