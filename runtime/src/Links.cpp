@@ -16,10 +16,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace dl::runtime;
 using nlohmann::json;
 
-/// The arguments but for their alignment, of which a kernel that belongs to another may need less.
+/// The arguments but for their alignment, of which kernels that belong together may need more or
+/// less.
 static json withoutAlignment(json args) {
   for (json &arg : args)
     arg.erase("align");
@@ -66,8 +69,8 @@ static int32_t findMain(const JsonReader &kernels, const Manifest &manifest, siz
   const bool isVariant = !kernel.variantOf.empty();
   const bool asksTheSame = optional(own, "requires") == optional(other, "requires") &&
                            kernel.pdl == manifest.kernels[main].pdl;
-  if (takesTheSame(own, other) && needsNoMoreAlignment(kernel, manifest.kernels[main]) &&
-      (!isVariant || asksTheSame))
+  if (takesTheSame(own, other) &&
+      (!isVariant || (asksTheSame && needsNoMoreAlignment(kernel, manifest.kernels[main]))))
     return static_cast<int32_t>(main);
   reader.fail(std::string("expected a kernel with the same ") +
               (isVariant ? "arguments, scalars and requirements" : "arguments and scalars") +
@@ -96,6 +99,10 @@ static void linkPreparation(const JsonReader &kernels, Manifest &manifest, size_
     return reader.fail("expected one kernel that prepares '" + name + "', got another besides '" +
                        manifest.kernels[prepared.preparation].name + "'");
   prepared.preparation = static_cast<int32_t>(index);
+  // Each of the two reads arguments that the other one does not look at.
+  for (size_t i = 0; i < prepared.args.size(); ++i)
+    prepared.args[i].align =
+        std::max(prepared.args[i].align, manifest.kernels[index].args[i].align);
   for (int32_t variant : prepared.variants)
     manifest.kernels[variant].preparation = prepared.preparation;
 }
