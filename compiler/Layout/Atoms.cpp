@@ -79,9 +79,13 @@ static Fragment a32(int64_t warps) {
   return f;
 }
 
-// B, 16-bit elements, 16 x 8: row 2 (l%4) + i%2 + 8 (i/2), column l/4.
-static Fragment b16() {
-  return {16, 8, 4, {reg(1, 2, 0, 1), reg(2, 2, 0, 8), thread(1, 4, 0, 2), thread(4, 8, 1, 1)}};
+// B, 16-bit elements, 16 x n: row 2 (l%4) + i%2 + 8 (i/2 % 2), column l/4 + 8 (i/4).
+static Fragment b16(int64_t n) {
+  Fragment f{
+      16, n, n / 2, {reg(1, 2, 0, 1), reg(2, 2, 0, 8), thread(1, 4, 0, 2), thread(4, 8, 1, 1)}};
+  if (n > 8)
+    f.digits.push_back(reg(4, n / 8, 1, 8));
+  return f;
 }
 
 // B, 32-bit elements, 8 x 8: row l%4 + 4 i, column l/4.
@@ -112,10 +116,15 @@ static std::vector<Instruction> buildTable() {
   using Kind = ElementKind;
   std::vector<Instruction> rows = {
       // name             feature      A, B        C, D    M   N  K  warps A    B      C
-      {"mma.m16n8k16.bf16", "mma.sync", Kind::BF16, Kind::F32, 16, 8, 16, 1, a16(1), b16(),
+      {"mma.m16n8k16.bf16", "mma.sync", Kind::BF16, Kind::F32, 16, 8, 16, 1, a16(1), b16(8),
        c32(1, 8)},
-      {"mma.m16n8k16.f16", "mma.sync", Kind::F16, Kind::F32, 16, 8, 16, 1, a16(1), b16(),
+      {"mma.m16n8k16.f16", "mma.sync", Kind::F16, Kind::F32, 16, 8, 16, 1, a16(1), b16(8),
        c32(1, 8)},
+      // Two instructions side by side: as many columns as rows, so that accumulators are,
+      // transposed,
+      // factors of the same warp.
+      {"mma.m16n16k16.bf16", "mma.sync", Kind::BF16, Kind::F32, 16, 16, 16, 1, a16(1), b16(16),
+       c32(1, 16)},
       {"mma.m16n8k8.tf32", "mma.sync", Kind::TF32, Kind::F32, 16, 8, 8, 1, a32(1), b32(),
        c32(1, 8)},
   };
@@ -138,11 +147,11 @@ Expected<const Instruction *> dl::layout::findInstruction(StringRef name) {
   for (const Instruction &row : instructions())
     if (row.name == name)
       return &row;
-  return llvm::createStringError(
-      llvm::inconvertibleErrorCode(),
-      "expected mma.m16n8k16.{bf16,f16}, mma.m16n8k8.tf32, wgmma.m64nNk16.{bf16,f16} or "
-      "wgmma.m64nNk8.tf32 with N = 8, 16 .. 256, got \"" +
-          name + "\"");
+  return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                 "expected mma.m16n8k16.{bf16,f16}, mma.m16n16k16.bf16, "
+                                 "mma.m16n8k8.tf32, wgmma.m64nNk16.{bf16,f16} or "
+                                 "wgmma.m64nNk8.tf32 with N = 8, 16 .. 256, got \"" +
+                                     name + "\"");
 }
 
 //===----------------------------------------------------------------------===//

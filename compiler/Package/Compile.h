@@ -44,8 +44,8 @@ struct KernelRequest {
   std::string variant; ///< "", or the name of a variant for launches of certain sizes
 
   /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32, .few.
-  /// A prefill for which the chunk was chosen adds it: .c64. Kernels of a log add the window and the tokens of a step: .w16t4, and .logbf16 where it is not
-  /// f32.
+  /// A prefill for which the chunk was chosen adds it: .c64. Kernels of a log add the window and
+  /// the tokens of a step: .w16t4, and .logbf16 where it is not f32.
   std::string name() const;
   /// Whether it keeps states as a base and a log: plan, append, merge, materialize.
   bool isLog() const;

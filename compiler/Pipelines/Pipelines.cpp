@@ -156,9 +156,9 @@ void dl::registerPasses() {
                                            buildPreparePipeline);
   PassPipelineRegistration<RecurrentOptions>(
       "linattn-to-recurrent", "Operators to recurrent tile kernels", buildRecurrentPipeline);
-  PassPipelineRegistration<ChunkwiseOptions>(
-      "linattn-to-chunkwise", "Operators to tile kernels that take chunks of tokens",
-      buildChunkwisePipeline);
+  PassPipelineRegistration<ChunkwiseOptions>("linattn-to-chunkwise",
+                                             "Operators to tile kernels that take chunks of tokens",
+                                             buildChunkwisePipeline);
   PassPipelineRegistration<LogPipelineOptions>(
       "linattn-to-log", "Operators to tile kernels with states as a base and a log",
       buildLogPipeline);

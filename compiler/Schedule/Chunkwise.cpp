@@ -62,12 +62,23 @@ llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &proble
   plan.block.keyIsSlice = true;
   plan.tokens = rowsToWarps(plan.chunk, problem.keyDim, warps);
   plan.pairs = rowsToWarps(plan.chunk, plan.chunk, warps);
-  // Pieces of a token's row that are contiguous in memory, tokens to lanes and warps.
-  int64_t wide = std::min<int64_t>(8, tile / 2);
-  plan.moved.perThread = {wide, 1};
-  plan.moved.lanes = {tile / wide, layout::kWarpSize * wide / tile};
-  plan.moved.warps = {1, warps};
-  plan.moved.order = {0, 1};
-  plan.moved.numWarps = warps;
+  return plan;
+}
+
+ChunkPlan schedule::planPreparation(const RecurrentProblem &problem, const ChunkPlan &walk) {
+  // With eight tokens a thread has the runs of three levels of a Gram in its registers, and K of
+  // 128 leaves it room for queries, keys and decays.
+  constexpr int64_t tokensPerThread = 8, threadsPerSM = 512;
+  ChunkPlan plan = walk;
+  int64_t warps = std::max<int64_t>(1, walk.chunk / tokensPerThread);
+  plan.block.warps = warps;
+  plan.block.minBlocks = std::max<int64_t>(1, threadsPerSM / (warps * layout::kWarpSize));
+  plan.block.valueTile = kTile * warps;
+  while (plan.block.valueTile < problem.valueDim)
+    plan.block.valueTile *= 2;
+  plan.block.state.warps = {1, warps};
+  plan.block.state.numWarps = warps;
+  plan.tokens = rowsToWarps(plan.chunk, problem.keyDim, warps);
+  plan.pairs = rowsToWarps(plan.chunk, plan.chunk, warps);
   return plan;
 }

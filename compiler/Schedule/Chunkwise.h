@@ -38,12 +38,15 @@ struct ChunkPlan {
   RecurrentPlan block;          ///< the tile of V, warps; `state` serves zeros of null rows alone
   layout::BlockedParams tokens; ///< of C x K: rows are tokens
   layout::BlockedParams pairs;  ///< of C x C: rows are tokens that read, columns those that wrote
-  layout::BlockedParams moved;  ///< of VT x C on its way to and from memory
 };
 
 /// The plan for a problem, or one line that says which dimension cannot be served and what could.
 llvm::Expected<ChunkPlan> planChunkwise(const RecurrentProblem &problem,
                                         const ChunkOverrides &overrides = {});
+
+/// That of the kernel which computes the factors of all chunks, in a block for each, for a kernel
+/// that walks them by `walk`. No product with the state is made here, so nothing splits V.
+ChunkPlan planPreparation(const RecurrentProblem &problem, const ChunkPlan &walk);
 
 } // namespace dl::schedule
 

@@ -21,16 +21,21 @@ using linattn::Axis;
 // Layouts
 //===----------------------------------------------------------------------===//
 
-/// What products of factors in shared memory are made with: no other type has f32's range.
-static constexpr llvm::StringLiteral kInstruction = "mma.m16n8k16.bf16";
+/// What products are made with: no other type of 16 bits has f32's range. Columns of V are dealt to
+/// warps in sixteens on both sides.
+static constexpr llvm::StringLiteral kTransposed = "mma.m16n8k16.bf16",
+                                     kPlain = "mma.m16n16k16.bf16";
 
 ChunkLayouts::ChunkLayouts(MLIRContext *context, const schedule::ChunkPlan &plan, int64_t keyDim)
     : chunk(plan.chunk), keyDim(keyDim), valueTile(plan.block.valueTile),
-      tokenLayout(toAttr(context, plan.tokens)), pairLayout(toAttr(context, plan.pairs)),
-      moved(toAttr(context, plan.moved)) {
-  SmallVector<int64_t> warps{plan.block.warps, 1};
-  accumulator = tile::FragmentAttr::get(context, kInstruction, "c", warps);
-  firstFactor = tile::FragmentAttr::get(context, kInstruction, "a", warps);
+      tokenLayout(toAttr(context, plan.tokens)), pairLayout(toAttr(context, plan.pairs)) {
+  auto fragment = [&](StringRef instruction, StringRef operand, ArrayRef<int64_t> warps) {
+    return tile::FragmentAttr::get(context, instruction, operand, warps);
+  };
+  transposedSum = fragment(kTransposed, "c", {plan.block.warps, 1});
+  transposedFirst = fragment(kTransposed, "a", {plan.block.warps, 1});
+  sum = fragment(kPlain, "c", {1, plan.block.warps});
+  second = fragment(kPlain, "b", {1, plan.block.warps});
 }
 
 static RankedTensorType sliceOf(RankedTensorType type, int64_t axis) {
@@ -45,23 +50,25 @@ RankedTensorType ChunkLayouts::keys(Type element) const { return sliceOf(tokenKe
 RankedTensorType ChunkLayouts::pairs(Type element) const {
   return RankedTensorType::get({chunk, chunk}, element, pairLayout);
 }
-RankedTensorType ChunkLayouts::values(Type element) const {
-  return RankedTensorType::get({valueTile, chunk}, element, accumulator);
+RankedTensorType ChunkLayouts::values(ChunkSide side, Type element) const {
+  return side == ChunkSide::Writes
+             ? RankedTensorType::get({valueTile, chunk}, element, transposedSum)
+             : RankedTensorType::get({chunk, valueTile}, element, sum);
 }
-RankedTensorType ChunkLayouts::valueTokens(Type element) const {
-  return sliceOf(values(element), 0);
+RankedTensorType ChunkLayouts::valueTokens(ChunkSide side, Type element) const {
+  return sliceOf(values(side, element), side == ChunkSide::Writes ? 0 : 1);
 }
-RankedTensorType ChunkLayouts::valueColumns(Type element) const {
-  return sliceOf(values(element), 1);
-}
-RankedTensorType ChunkLayouts::movedValues(Type element) const {
-  return RankedTensorType::get({valueTile, chunk}, element, moved);
+RankedTensorType ChunkLayouts::valueColumns(ChunkSide side, Type element) const {
+  return sliceOf(values(side, element), side == ChunkSide::Writes ? 1 : 0);
 }
 RankedTensorType ChunkLayouts::state(Type element) const {
-  return RankedTensorType::get({valueTile, keyDim}, element, accumulator);
+  return RankedTensorType::get({valueTile, keyDim}, element, transposedSum);
 }
-RankedTensorType ChunkLayouts::factor(RankedTensorType type, Type element) const {
-  return RankedTensorType::get(type.getShape(), element, firstFactor);
+RankedTensorType ChunkLayouts::firstFactor(RankedTensorType type, Type element) const {
+  return RankedTensorType::get(type.getShape(), element, transposedFirst);
+}
+RankedTensorType ChunkLayouts::secondFactor(RankedTensorType type, Type element) const {
+  return RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, element, second);
 }
 tile::SharedType ChunkLayouts::shared(int64_t columns, Type element) const {
   MLIRContext *context = element.getContext();
@@ -108,12 +115,13 @@ Value ChunkEmitter::onKeys(Value tokens) {
   return tile::ExpandOp::create(builder, loc, layouts.tokenKeys(builder.getF32Type()), tokens, 1);
 }
 
-Value ChunkEmitter::onValues(Value tokens) {
+Value ChunkEmitter::onValues(Value tokens, ChunkSide side) {
   Type f32 = builder.getF32Type();
-  Value &result = crossed[tokens];
+  Value &result = crossed[side == ChunkSide::Outputs][tokens];
   if (!result) {
-    Value vector = crossing.vector(tokens, layouts.valueTokens(f32));
-    result = tile::ExpandOp::create(builder, loc, layouts.values(f32), vector, 0);
+    Value vector = crossing.vector(tokens, layouts.valueTokens(side, f32));
+    result = tile::ExpandOp::create(builder, loc, layouts.values(side, f32), vector,
+                                    side == ChunkSide::Writes ? 0 : 1);
   }
   return result;
 }
@@ -137,14 +145,17 @@ void ChunkEmitter::emitMasks(Value count) {
   };
   tokenIsThere = before(layouts.tokens(i32), 0);
   keyIsThere = before(layouts.tokenKeys(i32), 0);
-  valueIsThere = before(layouts.values(i32), 1);
+  valueIsThere = before(layouts.values(ChunkSide::Writes, i32), 1);
 }
 
 bool ChunkEmitter::isInput(Value value) {
-  return llvm::any_of(linattn::OperatorOp(step.op).getInputs(),
-                      [&](Value input) { return placed.lookupOrNull(input) == value; });
+  return llvm::any_of(linattn::OperatorOp(step.op).getInputs(), [&](Value input) {
+    return placed.lookupOrNull(input) == value ||
+           of(ChunkSide::Writes).lookupOrNull(input) == value;
+  });
 }
 
+/// For what is C, C x K or, of writes, VT x C.
 Value ChunkEmitter::ifThere(Value value) {
   if (!value || isInput(value))
     return value;
@@ -159,14 +170,22 @@ Value ChunkEmitter::ifThere(Value value) {
 // Token-local maths
 //===----------------------------------------------------------------------===//
 
+/// Of numbers and key vectors.
 Type ChunkEmitter::place(Type type) {
   std::optional<Axis> axis = linattn::axisOf(type);
   Type element = getElementTypeOrSelf(type);
   if (!axis)
     return element;
-  if (*axis == Axis::Scalar)
-    return layouts.tokens(element);
-  return *axis == Axis::Key ? layouts.tokenKeys(element) : layouts.values(element);
+  return *axis == Axis::Scalar ? layouts.tokens(element) : layouts.tokenKeys(element);
+}
+
+static bool hasColumns(Value value) { return linattn::isOn(value.getType(), Axis::Value); }
+
+/// An arith or math op on other types.
+static Operation *cloneOn(OpBuilder &builder, Location loc, Operation *operation,
+                          ValueRange operands, TypeRange types) {
+  OperationState state(loc, operation->getName(), operands, types, operation->getAttrs());
+  return builder.create(state);
 }
 
 LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
@@ -175,9 +194,7 @@ LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
     Type to = place(broadcast->getResult(0).getType());
     if (source.getType() != to) {
       Value tokens = asTokens(source);
-      source = to == tokens.getType()                          ? tokens
-               : to == layouts.tokenKeys(builder.getF32Type()) ? onKeys(tokens)
-                                                               : onValues(tokens);
+      source = to == tokens.getType() ? tokens : onKeys(tokens);
     }
     placed.map(broadcast->getResult(0), source);
     return success();
@@ -190,66 +207,126 @@ LogicalResult ChunkEmitter::emitLocal(Operation *operation) {
         tile::ReduceOp::create(builder, loc, TypeRange(to), source, /*axis=*/1).getResult(0));
     return success();
   }
-  if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(operation->getDialect()))
-    return operation->emitOpError(
-        "expected linattn-set-options and linattn-expand to have run: it has no form in a block");
-  OperationState state(loc, operation->getName());
+  SmallVector<Value> operands;
   for (Value operand : operation->getOperands())
-    state.operands.push_back(placed.lookup(operand));
+    operands.push_back(placed.lookup(operand));
+  SmallVector<Type> types;
   for (Type type : operation->getResultTypes())
-    state.types.push_back(place(type));
-  state.addAttributes(operation->getAttrs());
-  placed.map(operation->getResults(), builder.create(state)->getResults());
+    types.push_back(place(type));
+  placed.map(operation->getResults(),
+             cloneOn(builder, loc, operation, operands, types)->getResults());
   return success();
 }
 
-/// What the normal form is made of, and what that is computed from.
-llvm::DenseSet<Operation *> ChunkEmitter::neededLocals() const {
-  SmallVector<Value> worklist;
-  auto addProduct = [&](const Product &product) {
+/// Computed where it is asked for, on that side alone.
+Value ChunkEmitter::valueOf(Value value, ChunkSide side) {
+  if (Value known = of(side).lookupOrNull(value))
+    return known;
+  Operation *operation = value.getDefiningOp();
+  Value result;
+  if (isa<linattn::BroadcastOp>(operation)) {
+    Value source = operation->getOperand(0);
+    result = hasColumns(source) ? valueOf(source, side)
+                                : onValues(asTokens(placed.lookup(source)), side);
+  } else {
+    SmallVector<Value> operands;
+    for (Value operand : operation->getOperands())
+      operands.push_back(hasColumns(operand) ? valueOf(operand, side) : placed.lookup(operand));
+    Type type = layouts.values(side, getElementTypeOrSelf(value.getType()));
+    result = cloneOn(builder, loc, operation, operands, type)->getResult(0);
+  }
+  of(side).map(value, result);
+  return result;
+}
+
+namespace {
+/// What values are computed from.
+class Needed {
+public:
+  void add(Value value) { worklist.push_back(value); }
+  void add(const Product &product) {
     for (const Factor &factor : product.factors) {
-      worklist.push_back(factor.value);
+      add(factor.value);
       if (factor.key)
-        worklist.push_back(factor.key);
+        add(factor.key);
       llvm::append_range(worklist, factor.logDecays);
     }
-  };
-  auto addForm = [&](const analysis::AffineForm &form) {
+  }
+  void add(const analysis::AffineForm &form) {
     for (const analysis::ReadTerm &term : form.reads)
-      llvm::for_each(term.coefficient, addProduct);
+      for (const Product &product : term.coefficient)
+        add(product);
     for (const analysis::LocalTerm &term : form.locals) {
-      worklist.push_back(term.value);
-      addProduct(term.coefficient);
+      add(term.value);
+      add(term.coefficient);
     }
-  };
+  }
+  llvm::DenseSet<Value> close() {
+    llvm::DenseSet<Value> needed;
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      Operation *operation = value.getDefiningOp();
+      if (needed.insert(value).second && operation)
+        llvm::append_range(worklist, operation->getOperands());
+    }
+    return needed;
+  }
+
+private:
+  SmallVector<Value> worklist;
+};
+} // namespace
+
+SmallVector<BlockArgument> ChunkEmitter::valuesOf(const analysis::StepAnalysis &step,
+                                                  ChunkSide side) {
+  Needed needed;
+  if (side == ChunkSide::Writes)
+    needed.add(step.writes.front().value);
+  else
+    for (const analysis::Output &output : step.outputs)
+      needed.add(output.form);
+  llvm::DenseSet<Value> values = needed.close();
+  SmallVector<BlockArgument> result;
+  linattn::OperatorOp op = step.op;
+  for (BlockArgument argument : op.getBodyRegion().getArguments())
+    if (hasColumns(argument) && values.contains(argument))
+      result.push_back(argument);
+  return result;
+}
+
+/// Numbers and key vectors that the normal form is made of.
+llvm::DenseSet<Value> ChunkEmitter::neededLocals() const {
+  Needed needed;
   for (const analysis::Decay &decay : step.states.front().decays)
-    worklist.push_back(decay.logDecay);
+    needed.add(decay.logDecay);
   for (const analysis::Read &read : step.reads) {
-    worklist.push_back(read.key);
+    needed.add(read.key);
     for (linattn::DecayOp decay : read.keyDecays)
-      worklist.push_back(decay.getLogDecay());
+      needed.add(decay.getLogDecay());
   }
-  worklist.push_back(write().key);
-  addForm(write().value);
+  needed.add(write().key);
+  needed.add(write().value);
   for (const analysis::Output &output : step.outputs)
-    addForm(output.form);
-  llvm::DenseSet<Operation *> needed;
-  while (!worklist.empty()) {
-    Operation *operation = worklist.pop_back_val().getDefiningOp();
-    if (operation && needed.insert(operation).second)
-      llvm::append_range(worklist, operation->getOperands());
-  }
-  return needed;
+    needed.add(output.form);
+  return needed.close();
 }
 
 /// Without the others: a number that is only spread over the values of a token need not be handed
 /// to where values are.
 LogicalResult ChunkEmitter::emitLocals() {
-  llvm::DenseSet<Operation *> needed = neededLocals();
+  llvm::DenseSet<Value> needed = neededLocals();
   for (Operation &operation :
-       linattn::OperatorOp(step.op).getBodyRegion().front().without_terminator())
-    if (needed.contains(&operation) && failed(emitLocal(&operation)))
+       linattn::OperatorOp(step.op).getBodyRegion().front().without_terminator()) {
+    if (operation.getNumResults() != 1 || !needed.contains(operation.getResult(0)))
+      continue;
+    bool isMaths = isa_and_nonnull<arith::ArithDialect, math::MathDialect>(operation.getDialect());
+    if (!isMaths && !isa<linattn::BroadcastOp, linattn::ReduceOp>(operation))
+      return operation.emitOpError(
+          "expected linattn-set-options and linattn-expand to have run: it "
+          "has no form in a block");
+    if (!hasColumns(operation.getResult(0)) && failed(emitLocal(&operation)))
       return failure();
+  }
   return success();
 }
 
@@ -257,9 +334,9 @@ LogicalResult ChunkEmitter::emitLocals() {
 // Coefficients
 //===----------------------------------------------------------------------===//
 
-/// One number per token or, per value channel, VT x C.
-Value ChunkEmitter::emitFactor(const Factor &factor) {
-  Value x = placed.lookup(factor.value);
+/// One number per token or, per value channel, over the values of a side.
+Value ChunkEmitter::emitFactor(const Factor &factor, ChunkSide side) {
+  Value x = factor.isPerValue() ? valueOf(factor.value, side) : placed.lookup(factor.value);
   if (factor.kind == Factor::Kind::Dot) {
     SmallVector<Value> decays =
         llvm::map_to_vector(factor.logDecays, [&](Value l) { return placed.lookup(l); });
@@ -309,33 +386,32 @@ Value ChunkEmitter::tokensOf(const Coefficient &coefficient) {
   return sum;
 }
 
-Value ChunkEmitter::valuesOf(const Product &product) {
+Value ChunkEmitter::valuesOf(const Product &product, ChunkSide side) {
   Value tokens = tokensOf(product);
-  Value result = tokens ? onValues(tokens) : Value();
+  Value result = tokens ? onValues(tokens, side) : Value();
   for (const Factor &factor : product.factors)
     if (factor.isPerValue())
-      result = multiply(result, emitFactor(factor));
+      result = multiply(result, emitFactor(factor, side));
   return result;
 }
 
-Value ChunkEmitter::valuesOf(const Coefficient &coefficient) {
+Value ChunkEmitter::valuesOf(const Coefficient &coefficient, ChunkSide side) {
   if (!analysis::isPerValue(coefficient)) {
     Value tokens = tokensOf(coefficient);
-    return tokens ? onValues(tokens) : Value();
+    return tokens ? onValues(tokens, side) : Value();
   }
   Value sum;
   for (const Product &product : coefficient)
-    sum = add(sum, valuesOf(product));
+    sum = add(sum, valuesOf(product, side));
   return sum;
 }
 
-Value ChunkEmitter::localsOf(const analysis::AffineForm &form) {
+Value ChunkEmitter::localsOf(const analysis::AffineForm &form, ChunkSide side) {
   Value sum;
   for (const analysis::LocalTerm &term : form.locals) {
-    Value value = placed.lookup(term.value);
-    if (value.getType() != layouts.values(builder.getF32Type()))
-      value = onValues(asTokens(value));
-    sum = add(sum, multiply(value, valuesOf(term.coefficient)));
+    Value value = hasColumns(term.value) ? valueOf(term.value, side)
+                                         : onValues(asTokens(placed.lookup(term.value)), side);
+    sum = add(sum, multiply(value, valuesOf(term.coefficient, side)));
   }
   return sum;
 }
@@ -514,11 +590,23 @@ void ChunkEmitter::emitSystem() {
 // The walk
 //===----------------------------------------------------------------------===//
 
-Value ChunkEmitter::asFactor(Value accumulator) {
-  Type bf16 = builder.getBF16Type();
-  auto type = cast<RankedTensorType>(accumulator.getType());
-  Value narrow = arith::TruncFOp::create(builder, loc, type.clone(bf16), accumulator);
-  return tile::ConvertOp::create(builder, loc, layouts.factor(type, bf16), narrow);
+static Value toBF16(OpBuilder &builder, Location loc, Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return arith::TruncFOp::create(builder, loc, type.clone(builder.getBF16Type()), value);
+}
+
+Value ChunkEmitter::asFirst(Value accumulator) {
+  Value narrow = toBF16(builder, loc, accumulator);
+  auto type = cast<RankedTensorType>(narrow.getType());
+  return tile::ConvertOp::create(builder, loc, layouts.firstFactor(type, type.getElementType()),
+                                 narrow);
+}
+
+Value ChunkEmitter::asSecond(Value accumulator) {
+  Value narrow = toBF16(builder, loc, accumulator);
+  auto type = cast<RankedTensorType>(narrow.getType());
+  return tile::TransposeOp::create(builder, loc, layouts.secondFactor(type, type.getElementType()),
+                                   narrow);
 }
 
 Value ChunkEmitter::product(Value a, Value b, Value c, bool transposed) {
@@ -526,15 +614,15 @@ Value ChunkEmitter::product(Value a, Value b, Value c, bool transposed) {
 }
 
 /// B, transposed.
-Value ChunkEmitter::emitWrites(Value stateFactor) {
-  RankedTensorType values = layouts.values(builder.getF32Type());
-  Value written = ifThere(localsOf(write().value));
+Value ChunkEmitter::emitWrites(Value state) {
+  RankedTensorType values = layouts.values(ChunkSide::Writes, builder.getF32Type());
+  Value written = ifThere(localsOf(write().value, ChunkSide::Writes));
   if (!written)
     written = zero(values);
   if (!feedbackInShared)
     return written;
-  written = product(stateFactor, feedbackInShared, written);
-  return product(asFactor(written), inverse, zero(values));
+  written = product(asFirst(state), feedbackInShared, written);
+  return product(asFirst(written), inverse, zero(values));
 }
 
 FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
@@ -548,19 +636,19 @@ FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
   emitFactors();
   emitSystem();
   crossing.ready();
-  RankedTensorType values = layouts.values(builder.getF32Type());
-  Value stateFactor = asFactor(state);
-  Value writes = asFactor(emitWrites(stateFactor));
+  RankedTensorType values = layouts.values(ChunkSide::Outputs, builder.getF32Type());
+  Value writes = emitWrites(state);
+  Value stateFactor = asSecond(state), writesFactor = asSecond(writes);
   SmallVector<Value> results(reads.size());
   for (ReadFactors &read : reads)
     if (read.inShared)
       results[read.number] =
-          product(writes, read.pairs, product(stateFactor, read.inShared, zero(values)));
+          product(read.pairs, writesFactor, product(read.inShared, stateFactor, zero(values)));
   for (auto [i, output] : llvm::enumerate(step.outputs)) {
-    Value sum = localsOf(output.form);
+    Value sum = localsOf(output.form, ChunkSide::Outputs);
     for (const analysis::ReadTerm &term : output.form.reads)
-      sum = add(sum, multiply(results[term.read], valuesOf(term.coefficient)));
+      sum = add(sum, multiply(results[term.read], valuesOf(term.coefficient, ChunkSide::Outputs)));
     store(i, sum ? sum : zero(values));
   }
-  return product(writes, writesInShared, decayOfChunk(state), /*transposed=*/true);
+  return product(asFirst(writes), writesInShared, decayOfChunk(state), /*transposed=*/true);
 }

@@ -16,9 +16,11 @@
 // where a read before its token's decay has G_{t-1} for G_t, and sees its token's write on the
 // diagonal of N if that comes before it.
 //
-// Values live in two places. Keys and numbers of tokens are C x K and C, over all threads
-// (ChunkPlan::tokens); what has a column of V is transposed, VT x C, in accumulators. Between them
-// lie factors in shared memory.
+// Values live in three places. Keys and numbers of tokens are C x K and C, over all threads
+// (ChunkPlan::tokens). What has a column of V is in accumulators: what writes are made of is
+// transposed, VT x C, as is the state; outputs are C x VT. A transposed accumulator is, without
+// leaving its thread, the first factor of a product that is transposed and the second of one that
+// is not. All other factors lie in shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,26 +34,31 @@
 
 namespace dl {
 
+/// What a value with a column of V takes part in.
+enum class ChunkSide { Writes, Outputs };
+
 /// Where the values of a chunk live in the block.
 struct ChunkLayouts {
   ChunkLayouts(mlir::MLIRContext *context, const schedule::ChunkPlan &plan, int64_t keyDim);
 
-  mlir::RankedTensorType tokenKeys(mlir::Type element) const;    ///< C x K
-  mlir::RankedTensorType tokens(mlir::Type element) const;       ///< C, beside tokenKeys
-  mlir::RankedTensorType keys(mlir::Type element) const;         ///< K, beside tokenKeys
-  mlir::RankedTensorType pairs(mlir::Type element) const;        ///< C x C
-  mlir::RankedTensorType values(mlir::Type element) const;       ///< VT x C
-  mlir::RankedTensorType valueTokens(mlir::Type element) const;  ///< C, beside values
-  mlir::RankedTensorType valueColumns(mlir::Type element) const; ///< VT, beside values
-  mlir::RankedTensorType movedValues(mlir::Type element) const;  ///< VT x C, to and from memory
-  mlir::RankedTensorType state(mlir::Type element) const;        ///< VT x K
-  /// An accumulator as the first factor of a product.
-  mlir::RankedTensorType factor(mlir::RankedTensorType accumulator, mlir::Type element) const;
+  mlir::RankedTensorType tokenKeys(mlir::Type element) const; ///< C x K
+  mlir::RankedTensorType tokens(mlir::Type element) const;    ///< C, beside tokenKeys
+  mlir::RankedTensorType keys(mlir::Type element) const;      ///< K, beside tokenKeys
+  mlir::RankedTensorType pairs(mlir::Type element) const;     ///< C x C
+  /// VT x C for writes, C x VT for outputs.
+  mlir::RankedTensorType values(ChunkSide side, mlir::Type element) const;
+  mlir::RankedTensorType valueTokens(ChunkSide side, mlir::Type element) const;  ///< C, beside
+  mlir::RankedTensorType valueColumns(ChunkSide side, mlir::Type element) const; ///< VT, beside
+  mlir::RankedTensorType state(mlir::Type element) const;                        ///< VT x K
+  /// A transposed accumulator as the first factor of a transposed product, or as the second one of
+  /// a product that is not.
+  mlir::RankedTensorType firstFactor(mlir::RankedTensorType type, mlir::Type element) const;
+  mlir::RankedTensorType secondFactor(mlir::RankedTensorType type, mlir::Type element) const;
   /// A second factor, in shared memory.
   tile::SharedType shared(int64_t columns, mlir::Type element) const;
 
   int64_t chunk, keyDim, valueTile;
-  mlir::Attribute tokenLayout, pairLayout, accumulator, firstFactor, moved;
+  mlir::Attribute tokenLayout, pairLayout, transposedSum, transposedFirst, sum, second;
 };
 
 /// How values get from keys and tokens to the accumulators. What is handed over comes in the same
@@ -75,12 +82,20 @@ public:
       : builder(builder), loc(linattn::OperatorOp(step.op)->getLoc()), step(step), layouts(layouts),
         crossing(crossing) {}
 
-  /// Binds an operator's argument to its value in the block, in f32: a number of all heads, or what
-  /// `ChunkLayouts` has for its axis. Inputs are zero for tokens that are not there.
+  /// The arguments with columns of V that a side needs.
+  static llvm::SmallVector<mlir::BlockArgument> valuesOf(const analysis::StepAnalysis &step,
+                                                         ChunkSide side);
+
+  /// Binds an operator's argument to its value in the block, in f32: a number of all heads, C, or
+  /// C x K. Inputs are zero for tokens that are not there.
   void bind(mlir::BlockArgument argument, mlir::Value value) { placed.map(argument, value); }
+  /// The same for an argument with columns of V, on one side.
+  void bind(mlir::BlockArgument argument, ChunkSide side, mlir::Value value) {
+    of(side).map(argument, value);
+  }
 
   /// `state`: the tile before the chunk; the result: after it. `count`: how many of the C tokens
-  /// there are. Each output, VT x C, is handed to `store`. Fails, with a diagnostic at the op, on
+  /// there are. Each output, C x VT, is handed to `store`. Fails, with a diagnostic at the op, on
   /// maths that has no place in a block.
   mlir::FailureOr<mlir::Value> emit(mlir::Value state, mlir::Value count,
                                     llvm::function_ref<void(unsigned, mlir::Value)> store);
@@ -97,12 +112,14 @@ private:
   };
 
   // Token-local maths
-  llvm::DenseSet<mlir::Operation *> neededLocals() const;
+  llvm::DenseSet<mlir::Value> neededLocals() const;
   mlir::LogicalResult emitLocals();
   mlir::LogicalResult emitLocal(mlir::Operation *operation);
   mlir::Type place(mlir::Type type);
-  mlir::Value onValues(mlir::Value tokens);           ///< one number per token, over VT x C
-  mlir::Value onKeys(mlir::Value tokens);             ///< one number per token, over C x K
+  mlir::IRMapping &of(ChunkSide side) { return onSide[side == ChunkSide::Outputs]; }
+  mlir::Value valueOf(mlir::Value value, ChunkSide side);   ///< a value with columns of V
+  mlir::Value onValues(mlir::Value tokens, ChunkSide side); ///< one number per token, over values
+  mlir::Value onKeys(mlir::Value tokens);                   ///< one number per token, over C x K
   mlir::Value asTokens(mlir::Value number);           ///< a number of all heads, one per token
   mlir::Value multiply(mlir::Value a, mlir::Value b); ///< null stands for one
   mlir::Value add(mlir::Value a, mlir::Value b);      ///< null stands for zero
@@ -110,12 +127,14 @@ private:
   mlir::Value zero(mlir::RankedTensorType type);
 
   // Coefficients
-  mlir::Value emitFactor(const analysis::Factor &factor);
+  mlir::Value emitFactor(const analysis::Factor &factor, ChunkSide side = ChunkSide::Writes);
   mlir::Value tokensOf(const analysis::Product &product); ///< null stands for one
   mlir::Value tokensOf(const analysis::Coefficient &coefficient);
-  mlir::Value valuesOf(const analysis::Product &product); ///< VT x C, null stands for one
-  mlir::Value valuesOf(const analysis::Coefficient &coefficient);
-  mlir::Value localsOf(const analysis::AffineForm &form); ///< VT x C, null stands for zero
+  /// Over values; null stands for one.
+  mlir::Value valuesOf(const analysis::Product &product, ChunkSide side);
+  mlir::Value valuesOf(const analysis::Coefficient &coefficient, ChunkSide side);
+  /// Over values; null stands for zero.
+  mlir::Value localsOf(const analysis::AffineForm &form, ChunkSide side);
 
   // Decays
   void sumDecays();
@@ -138,7 +157,8 @@ private:
   void emitFactors();
   void emitSystem();
   mlir::Value toShared(mlir::Value matrix);
-  mlir::Value asFactor(mlir::Value accumulator);
+  mlir::Value asFirst(mlir::Value accumulator);
+  mlir::Value asSecond(mlir::Value accumulator);
   mlir::Value product(mlir::Value a, mlir::Value b, mlir::Value c, bool transposed = false);
   mlir::Value emitWrites(mlir::Value state);
 
@@ -151,11 +171,13 @@ private:
   const ChunkLayouts &layouts;
   ChunkCrossing &crossing;
   mlir::IRMapping placed;
-  llvm::DenseMap<mlir::Value, mlir::Value> raised, crossed; ///< e^x of x; tokens over values
-  mlir::Value logDecay;                           ///< of a token: C x K, C, or null
-  mlir::Value writeKey, writesInShared;           ///< C x K
-  mlir::Value inverse, feedbackInShared;          ///< of the system
-  std::vector<ReadFactors> reads;                 ///< as StepAnalysis::reads
+  std::array<mlir::IRMapping, 2> onSide;                           ///< values with columns of V
+  llvm::DenseMap<mlir::Value, mlir::Value> raised;                 ///< e^x of x
+  std::array<llvm::DenseMap<mlir::Value, mlir::Value>, 2> crossed; ///< tokens over values
+  mlir::Value logDecay;                  ///< of a token: C x K, C, or null
+  mlir::Value writeKey, writesInShared;  ///< C x K
+  mlir::Value inverse, feedbackInShared; ///< of the system
+  std::vector<ReadFactors> reads;        ///< as StepAnalysis::reads
   mlir::Value tokenIsThere, keyIsThere, valueIsThere;
 };
 

@@ -31,6 +31,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/LinAttnToTile/BlockEmitter.h"
 #include "passes/LinAttnToTile/ChunkCrossings.h"
+#include "passes/LinAttnToTile/Passes.h"
 #include "passes/LinAttnToTile/Row.h"
 
 using namespace mlir;
@@ -59,14 +60,15 @@ private:
                           CrossFromMemory *memory);
   void emitPreparation();
   LogicalResult emitPrepared(Row &row, Value token);
-  void bindInputs(ChunkEmitter &emitter, Row &row, Value token, Value count, ValueRange values);
+  void bindArguments(ChunkEmitter &emitter, Row &row, Value token, const IRMapping &params,
+                     ValueRange values);
   IRMapping loadParamsOfChunk();
-  Value loadInput(unsigned i, Value batch, Value token, Value count);
-  Value loadTile(unsigned i, Value batch, Value token, Value count, RankedTensorType type,
+  Value loadParam(BlockArgument param, ChunkSide side);
+  Value loadTile(BlockArgument input, Row &row, Value token, RankedTensorType type,
                  ArrayRef<int64_t> axes, ArrayRef<bool> inBounds);
   SmallVector<Value> loadValues(Row &row, Value token);
   Value countFrom(Row &row, Value token);
-  void storeOutputTile(unsigned i, Value batch, Value token, Value count, Value value);
+  void storeOutputTile(unsigned i, Row &row, Value token, Value value);
   Value loadState(Row &row);
   void storeState(Value state, Value slot);
   SmallVector<Value> stateIndicesOf(Value slot);
@@ -91,7 +93,7 @@ private:
   LogicalResult result = success();
 };
 
-/// Per head once, as the chunk needs them: repeated for each of its tokens.
+/// Numbers and key vectors once per head, as the chunk needs them: repeated for each of its tokens.
 IRMapping ChunkKernel::loadParamsOfChunk() {
   IRMapping params;
   Type f32 = builder.getF32Type();
@@ -102,85 +104,97 @@ IRMapping ChunkKernel::loadParamsOfChunk() {
       continue;
     }
     Value memory = argument(i), place = head(param.getType());
-    Type element = elementOf(i);
     if (*axis == Axis::Scalar) {
       Value number = toF32(memref::LoadOp::create(builder, loc, memory, place));
       params.map(param, tile::SplatOp::create(builder, loc, places.tokens(f32), number));
-      continue;
+    } else if (*axis == Axis::Key) {
+      Value vector = toF32(tile::LoadOp::create(
+          builder, loc, places.keys(elementOf(i)), memory, ValueRange{place, index(0)},
+          ArrayRef<int64_t>{1}, builder.getDenseBoolArrayAttr({true}), /*count=*/Value()));
+      params.map(param, tile::ExpandOp::create(builder, loc, places.tokenKeys(f32), vector, 0));
     }
-    bool isKey = *axis == Axis::Key;
-    Value first = isKey ? index(0) : firstColumn;
-    Value vector = toF32(tile::LoadOp::create(
-        builder, loc, isKey ? places.keys(element) : places.valueColumns(element), memory,
-        ValueRange{place, first}, ArrayRef<int64_t>{1},
-        builder.getDenseBoolArrayAttr({isKey || wholeTiles()}), /*count=*/Value()));
-    RankedTensorType matrix = isKey ? places.tokenKeys(f32) : places.values(f32);
-    params.map(param, tile::ExpandOp::create(builder, loc, matrix, vector, isKey ? 0 : 1));
   }
   return params;
 }
 
-Value ChunkKernel::loadTile(unsigned i, Value batch, Value token, Value count,
-                            RankedTensorType type, ArrayRef<int64_t> axes,
-                            ArrayRef<bool> inBounds) {
-  BlockArgument input = op.getInputs()[i];
-  SmallVector<Value> indices{batch, toIndex(token), head(input.getType())};
-  if (axes.size() == 2)
-    indices.push_back(linattn::isOn(input.getType(), Axis::Key) ? index(0) : firstColumn);
-  return tile::LoadOp::create(builder, loc, type, argument(where.inputs[i]), indices, axes,
-                              builder.getDenseBoolArrayAttr(inBounds), count);
+Value ChunkKernel::loadParam(BlockArgument param, ChunkSide side) {
+  unsigned position = where.params[param.getArgNumber() - op.getNumInputs()];
+  Value vector = toF32(tile::LoadOp::create(
+      builder, loc, places.valueColumns(side, elementOf(position)), argument(position),
+      ValueRange{head(param.getType()), firstColumn}, ArrayRef<int64_t>{1},
+      builder.getDenseBoolArrayAttr({wholeTiles()}), /*count=*/Value()));
+  return tile::ExpandOp::create(builder, loc, places.values(side, builder.getF32Type()), vector,
+                                side == ChunkSide::Writes ? 1 : 0);
 }
 
-/// An input of `count` tokens from `token` on, zeros behind them: of scalars and keys in f32, of
-/// values as it lies in memory.
-Value ChunkKernel::loadInput(unsigned i, Value batch, Value token, Value count) {
-  Axis axis = *linattn::axisOf(op.getInputs()[i].getType());
-  Type element = elementOf(where.inputs[i]);
-  if (axis == Axis::Scalar)
-    return toF32(loadTile(i, batch, token, count, places.tokens(element), {1}, {false}));
-  if (axis == Axis::Key)
-    return toF32(
-        loadTile(i, batch, token, count, places.tokenKeys(element), {1, 3}, {false, true}));
-  return loadTile(i, batch, token, count, places.movedValues(element), {3, 1},
-                  {wholeTiles(), false});
+Value ChunkKernel::loadTile(BlockArgument input, Row &row, Value token, RankedTensorType type,
+                            ArrayRef<int64_t> axes, ArrayRef<bool> inBounds) {
+  SmallVector<Value> indices{row.batch, toIndex(token), head(input.getType())};
+  if (axes.size() == 2)
+    indices.push_back(linattn::isOn(input.getType(), Axis::Key) ? index(0) : firstColumn);
+  return tile::LoadOp::create(builder, loc, type, argument(where.inputs[input.getArgNumber()]),
+                              indices, axes, builder.getDenseBoolArrayAttr(inBounds),
+                              countFrom(row, token));
 }
 
 Value ChunkKernel::countFrom(Row &row, Value token) {
   return arith::MinSIOp::create(builder, loc, sub(row.end, token), i32(places.chunk));
 }
 
-/// Inputs with columns of V, of the chunk that starts with `token`.
+/// Inputs with columns of V of the chunk that starts with `token`, of writes, then of outputs, as
+/// they lie in memory; zeros behind the row's end.
 SmallVector<Value> ChunkKernel::loadValues(Row &row, Value token) {
   SmallVector<Value> values;
-  for (auto [i, input] : llvm::enumerate(op.getInputs()))
-    if (linattn::isOn(input.getType(), Axis::Value))
-      values.push_back(loadInput(i, row.batch, token, countFrom(row, token)));
+  for (ChunkSide side : {ChunkSide::Writes, ChunkSide::Outputs})
+    for (BlockArgument input : ChunkEmitter::valuesOf(step, side)) {
+      if (input.getArgNumber() >= op.getNumInputs())
+        continue;
+      bool isTransposed = side == ChunkSide::Writes;
+      Type element = elementOf(where.inputs[input.getArgNumber()]);
+      SmallVector<int64_t> axes{1, 3};
+      SmallVector<bool> inBounds{false, wholeTiles()};
+      if (isTransposed) {
+        std::swap(axes[0], axes[1]);
+        std::swap(inBounds[0], inBounds[1]);
+      }
+      values.push_back(loadTile(input, row, token, places.values(side, element), axes, inBounds));
+    }
   return values;
 }
 
-void ChunkKernel::bindInputs(ChunkEmitter &emitter, Row &row, Value token, Value count,
-                             ValueRange values) {
-  for (auto [i, input] : llvm::enumerate(op.getInputs())) {
-    if (!linattn::isOn(input.getType(), Axis::Value)) {
-      emitter.bind(input, loadInput(i, row.batch, token, count));
-      continue;
-    }
-    Value moved = values.front();
-    values = values.drop_front();
-    Type element = getElementTypeOrSelf(moved.getType());
-    emitter.bind(input,
-                 toF32(tile::ConvertOp::create(builder, loc, places.values(element), moved)));
+/// `values`: what loadValues gave.
+void ChunkKernel::bindArguments(ChunkEmitter &emitter, Row &row, Value token,
+                                const IRMapping &params, ValueRange values) {
+  for (BlockArgument input : op.getInputs()) {
+    Axis axis = *linattn::axisOf(input.getType());
+    Type element = elementOf(where.inputs[input.getArgNumber()]);
+    if (axis == Axis::Scalar)
+      emitter.bind(input, toF32(loadTile(input, row, token, places.tokens(element), {1}, {false})));
+    else if (axis == Axis::Key)
+      emitter.bind(input, toF32(loadTile(input, row, token, places.tokenKeys(element), {1, 3},
+                                         {false, true})));
   }
+  for (BlockArgument param : op.getParams())
+    if (params.contains(param))
+      emitter.bind(param, params.lookup(param));
+  for (ChunkSide side : {ChunkSide::Writes, ChunkSide::Outputs})
+    for (BlockArgument argument : ChunkEmitter::valuesOf(step, side)) {
+      if (argument.getArgNumber() >= op.getNumInputs()) {
+        emitter.bind(argument, side, loadParam(argument, side));
+        continue;
+      }
+      emitter.bind(argument, side, toF32(values.front()));
+      values = values.drop_front();
+    }
 }
 
-void ChunkKernel::storeOutputTile(unsigned i, Value batch, Value token, Value count, Value value) {
+void ChunkKernel::storeOutputTile(unsigned i, Row &row, Value token, Value value) {
   unsigned position = where.outputs[i];
-  Type element = elementOf(position);
-  Value narrow = fromF32(value, element);
-  Value moved = tile::ConvertOp::create(builder, loc, places.movedValues(element), narrow);
-  SmallVector<Value> indices{batch, toIndex(token), head(op.getOutputType(i)), firstColumn};
-  tile::StoreOp::create(builder, loc, moved, argument(position), indices, ArrayRef<int64_t>{3, 1},
-                        builder.getDenseBoolArrayAttr({wholeTiles(), false}), count);
+  SmallVector<Value> indices{row.batch, toIndex(token), head(op.getOutputType(i)), firstColumn};
+  tile::StoreOp::create(builder, loc, fromF32(value, elementOf(position)), argument(position),
+                        indices, ArrayRef<int64_t>{1, 3},
+                        builder.getDenseBoolArrayAttr({false, wholeTiles()}),
+                        countFrom(row, token));
 }
 
 SmallVector<Value> ChunkKernel::stateIndicesOf(Value slot) {
@@ -239,12 +253,8 @@ LogicalResult ChunkKernel::emitChunk(Row &row, const IRMapping &params, scf::For
   CrossInBlock inBlock(builder, loc);
   ChunkEmitter emitter(builder, step, places,
                        memory ? static_cast<ChunkCrossing &>(*memory) : inBlock);
-  for (BlockArgument param : op.getParams())
-    emitter.bind(param, params.lookup(param));
-  bindInputs(emitter, row, token, count, loop.getRegionIterArgs().drop_front());
-  auto store = [&](unsigned i, Value output) {
-    storeOutputTile(i, row.batch, token, count, output);
-  };
+  bindArguments(emitter, row, token, params, loop.getRegionIterArgs().drop_front());
+  auto store = [&](unsigned i, Value output) { storeOutputTile(i, row, token, output); };
   FailureOr<Value> state = emitter.emit(loop.getRegionIterArg(0), count, store);
   if (failed(state))
     return failure();
@@ -343,9 +353,7 @@ LogicalResult ChunkKernel::emitPrepared(Row &numbers, Value token) {
   Value count = countFrom(numbers, token);
   CrossToMemory memory(builder, loc, argument(workspace), toIndex(row), valueHead);
   ChunkEmitter emitter(builder, step, places, memory);
-  for (BlockArgument param : op.getParams())
-    emitter.bind(param, params.lookup(param));
-  bindInputs(emitter, numbers, token, count, loadValues(numbers, token));
+  bindArguments(emitter, numbers, token, params, loadValues(numbers, token));
   Value state = zeroOf(places.state(builder.getF32Type()));
   if (failed(emitter.emit(state, count, [](unsigned, Value) {})))
     return failure();
@@ -396,6 +404,9 @@ LogicalResult ChunkKernel::emit(int64_t rowBytes) {
   if (isPreparation)
     count = cast<DictionaryAttr>(arguments.getAttributes()[chunks]).get("tile.value");
   createKernel(arguments, isPreparation ? "prepare" : "prefill", count);
+  if (isPreparation) // it holds no state
+    for (StringRef name : {kStateBytesAttrName, kStateRegistersAttrName})
+      kernel->setAttr(name, builder.getI64IntegerAttr(0));
   emitPlacement(where.headReciprocal);
   Value inBatch = compare(arith::CmpIPredicate::ult, row, argument(rows));
   auto branch = scf::IfOp::create(builder, loc, inBatch, /*withElseRegion=*/false);
@@ -414,8 +425,10 @@ LogicalResult ChunkKernel::emit(int64_t rowBytes) {
 LogicalResult dl::emitChunkKernel(ChunkPart part, linattn::OperatorOp op,
                                   const analysis::StepAnalysis &step, const KernelTypes &types,
                                   const schedule::ChunkPlan &plan) {
-  schedule::ChunkPlan prepared = plan;
-  prepared.block.valueTile = llvm::alignTo(types.valueDim, plan.block.valueTile); // no tiles of V
+  schedule::RecurrentProblem problem;
+  problem.keyDim = types.keyDim;
+  problem.valueDim = types.valueDim;
+  schedule::ChunkPlan prepared = schedule::planPreparation(problem, plan);
   int64_t rowBytes = 0;
   if (part != ChunkPart::All) {
     // How much is handed over shows when it has been handed over.

@@ -21,21 +21,20 @@ using dl::layout::Source;
 /// Every register fetches its element from the owner in the other layout. Places of padding that
 /// only the result has are wrapped into the operand's by the digits: they read something, which is
 /// all they may.
-LogicalResult LaneLowering::lowerConvert(ConvertOp op) {
-  if (Value splat = places.lookup(op.getValue()).splat) {
-    bind(op.getResult(), {nullptr, splat});
-    return success();
-  }
-  const Layout &from = layoutOf(op.getValue().getType()), &to = layoutOf(op.getResult().getType());
-  Arena::Buffer *result = bindNew(op.getResult());
+void LaneLowering::convert(TypedValue<RankedTensorType> value,
+                           TypedValue<RankedTensorType> converted, bool transposed) {
+  if (Value splat = places.lookup(value).splat)
+    return bind(converted, {nullptr, splat});
+  const Layout &from = layoutOf(value.getType()), &to = layoutOf(converted.getType());
+  Arena::Buffer *result = bindNew(converted);
   forEachElement(to, [&](Value thread, Value reg, const Coordinates &coordinates) {
     Value source = host->i64(0);
     for (unsigned axis = 0; axis < to.rank(); ++axis)
-      source = host->add(source, shareOfPlace(from, axis, coordinates[axis], to.covered(axis)));
-    Value element = loadElement(op.getValue(), source);
+      source = host->add(source, shareOfPlace(from, transposed ? 1 - axis : axis, coordinates[axis],
+                                              to.covered(axis)));
+    Value element = loadElement(value, source);
     storeElement(result, element, flat(to, thread, reg));
   });
-  return success();
 }
 
 LogicalResult LaneLowering::lowerCoordinate(CoordinateOp op) {

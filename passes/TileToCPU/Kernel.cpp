@@ -150,7 +150,12 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case<CopyCommitOp, CopyWaitOp>([](auto) { return success(); })
       .Case([&](LocalStoreOp store) { return lowerLocalStore(store); })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load); })
-      .Case([&](ConvertOp convert) { return lowerConvert(convert); })
+      .Case([&](ConvertOp op) {
+        return convert(op.getValue(), op.getResult(), /*transposed=*/false), success();
+      })
+      .Case([&](TransposeOp op) {
+        return convert(op.getValue(), op.getResult(), /*transposed=*/true), success();
+      })
       .Case([&](CoordinateOp coordinate) { return lowerCoordinate(coordinate); })
       .Case([&](InsertOp insert) { return lowerInsert(insert); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })

@@ -138,7 +138,8 @@ private:
   mlir::Value maskOf(const Access &access, const Layout &layout, const Coordinates &coordinates);
 
   // CrossLane.cpp
-  mlir::LogicalResult lowerConvert(ConvertOp op);
+  void convert(mlir::TypedValue<mlir::RankedTensorType> value,
+               mlir::TypedValue<mlir::RankedTensorType> converted, bool transposed);
   mlir::LogicalResult lowerCoordinate(CoordinateOp op);
   mlir::LogicalResult lowerInsert(InsertOp op);
   mlir::LogicalResult lowerReduce(ReduceOp op);

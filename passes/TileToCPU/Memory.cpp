@@ -187,8 +187,8 @@ LogicalResult LaneLowering::lowerCopyAsync(CopyAsyncOp op) {
       if (isMatrix)
         offset = host->add(offset, host->mul(row, view.strides[axes[0]]));
       Value value = host->load(host->element(start, element, offset), element);
-      host->store(value, sharedElement(op.getBuffer(), isMatrix ? Coordinates{row, column}
-                                                                : Coordinates{column}));
+      host->store(value, sharedElement(op.getBuffer(),
+                                       isMatrix ? Coordinates{row, column} : Coordinates{column}));
     });
   });
   return success();

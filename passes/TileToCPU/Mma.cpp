@@ -36,15 +36,17 @@ Value LaneLowering::placeInFragment(const Layout &layout, Value thread, unsigned
 }
 
 LogicalResult LaneLowering::lowerMma(MmaOp op) {
-  const Layout &a = layoutOf(op.getA().getType()), &c = layoutOf(op.getC().getType());
+  auto tensorA = dyn_cast<RankedTensorType>(op.getA().getType());
+  const Layout *a = tensorA ? &layoutOf(tensorA) : nullptr, &c = layoutOf(op.getC().getType());
   auto tensorB = dyn_cast<RankedTensorType>(op.getB().getType());
   const Layout *b = tensorB ? &layoutOf(tensorB) : nullptr;
-  Type input = op.getA().getType().getElementType(); // of B too
-  int64_t depth = a.shape[1];
+  auto sharedA = dyn_cast<SharedType>(op.getA().getType());
+  Type input = a ? tensorA.getElementType() : sharedA.getElementType(); // of B too
+  int64_t depth = a ? a->shape[1] : sharedA.getShape()[1];
   Arena::Buffer *result = bindNew(op.getResult());
 
   forEachElement(c, [&](Value thread, Value reg, const Coordinates &at) {
-    Value placeA = placeInFragment(a, thread, 0, at[0], c.covered(0));
+    Value placeA = a ? placeInFragment(*a, thread, 0, at[0], c.covered(0)) : Value();
     Value placeB = b ? placeInFragment(*b, thread, 1, at[1], c.covered(1)) : Value();
     auto factorB = [&](Value k) {
       if (b)
@@ -55,7 +57,8 @@ LogicalResult LaneLowering::lowerMma(MmaOp op) {
       return host->load(sharedElement(op.getB(), place), input);
     };
     auto body = [&](Value k, ValueRange sum) {
-      Value elementA = loadElement(op.getA(), host->add(placeA, shareOfPlace(a, 1, k, depth)));
+      Value elementA = a ? loadElement(op.getA(), host->add(placeA, shareOfPlace(*a, 1, k, depth)))
+                         : host->load(sharedElement(op.getA(), {at[0], k}), input);
       Value factorA = asInput(*host, elementA, input);
       Value factor = asInput(*host, factorB(k), input);
       return SmallVector<Value>{math::FmaOp::create(*host, host->loc, factorA, factor, sum[0])};

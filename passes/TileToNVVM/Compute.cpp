@@ -441,30 +441,30 @@ void KernelLowering::fillExchange(Exchange &exchange, const layout::RegisterLayo
   });
 }
 
-LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
-  layout::RegisterLayout from = llvm::cantFail(getLayout(op.getValue().getType()));
-  layout::RegisterLayout to = llvm::cantFail(getLayout(op.getResult().getType()));
+/// `from`: the layout in which `value` is seen, its own or that with its axes exchanged.
+void KernelLowering::convert(Value value, const layout::RegisterLayout &from,
+                             TypedValue<RankedTensorType> result) {
+  layout::RegisterLayout to = llvm::cantFail(getLayout(result.getType()));
   auto sameDigits = [&](layout::Source source) {
     return from.digitsOf(source) == to.digitsOf(source);
   };
-  Registers source = distributed(op.getValue());
+  Registers source = distributed(value);
   if (sameDigits(layout::Source::Thread) && sameDigits(layout::Source::Register)) {
-    registers[op.getResult()] = std::move(source);
-    return success();
+    registers[result] = std::move(source);
+    return;
   }
   if (std::optional<SmallVector<int64_t>> moved = withinThreads(from, to)) {
-    registers[op.getResult()] =
-        llvm::map_to_vector(*moved, [&](int64_t reg) { return source[reg]; });
-    return success();
+    registers[result] = llvm::map_to_vector(*moved, [&](int64_t reg) { return source[reg]; });
+    return;
   }
-  Type element = op.getResult().getType().getElementType();
+  Type element = result.getType().getElementType();
   SmallVector<int64_t> reach;
   for (unsigned axis = 0; axis < to.rank(); ++axis)
     reach.push_back(to.covered(axis));
   Exchange exchange(from, reach, element, staysInWarp(from, to));
   fillExchange(exchange, from, source);
   finishExchange(exchange.inWarp);
-  converted[op.getResult()] = [this, exchange, to, element] {
+  converted[result] = [this, exchange, to, element] {
     (exchange.inWarp ? emitted.warpReads : emitted.blockReads) = true;
     Value base = placeOf(exchange, to);
     int64_t width = exchange.widthOf(to);
@@ -474,7 +474,6 @@ LogicalResult KernelLowering::lowerConvert(ConvertOp op) {
                          loadVector(gep(base, exchange.offsetOf(to, reg)), element, width, false));
     return result;
   };
-  return success();
 }
 
 //===----------------------------------------------------------------------===//

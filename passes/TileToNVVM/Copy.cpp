@@ -28,8 +28,8 @@ void KernelLowering::lowerCopyAsync(CopyAsyncOp op) {
   Value start = arith::MulIOp::create(builder, loc, elementOffset(view, op.getIndices()),
                                       i64(shared.elementBytes));
   Value memory = gep(view.pointer, start), buffer = bufferPointer(op.getBuffer());
-  Value rowBytes = arith::MulIOp::create(builder, loc, view.strides[op.getAxes()[0]],
-                                         i64(shared.elementBytes));
+  Value rowBytes =
+      arith::MulIOp::create(builder, loc, view.strides[op.getAxes()[0]], i64(shared.elementBytes));
   int64_t threads = kernel.getThreads();
   for (int64_t first = 0; first < pieces; first += threads) {
     Value piece = arith::AddIOp::create(builder, loc, threadId(), i32(first));

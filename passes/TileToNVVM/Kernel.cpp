@@ -422,7 +422,15 @@ LogicalResult KernelLowering::lower(Operation *op) {
       .Case([&](ScanOp scan) { return lowerScan(scan), success(); })
       .Case([&](DotOp dot) { return lowerDot(dot); })
       .Case([&](RankUpdateOp update) { return lowerRankUpdate(update); })
-      .Case([&](ConvertOp convert) { return lowerConvert(convert); })
+      .Case([&](ConvertOp op) {
+        convert(op.getValue(), llvm::cantFail(getLayout(op.getValue().getType())), op.getResult());
+        return success();
+      })
+      .Case([&](TransposeOp op) {
+        convert(op.getValue(), llvm::cantFail(getLayout(op.getValue().getType())).transposed(),
+                op.getResult());
+        return success();
+      })
       .Case([&](AllocOp alloc) {
         layout::SharedLayout layout = llvm::cantFail(getLayout(alloc.getResult().getType()));
         sharedBuffers[alloc.getResult()] = allocateShared(layout.totalBytes(), layout.alignment());
@@ -431,8 +439,8 @@ LogicalResult KernelLowering::lower(Operation *op) {
       .Case([&](StageOp stage) {
         layout::SharedLayout layout = llvm::cantFail(getLayout(stage.getRing().getType()));
         sharedBuffers[stage.getResult()] = sharedBuffers.lookup(stage.getRing());
-        stages[stage.getResult()] = arith::MulIOp::create(
-            builder, loc, scalar(stage.getIndex()), i32(layout.matrixBytes()));
+        stages[stage.getResult()] = arith::MulIOp::create(builder, loc, scalar(stage.getIndex()),
+                                                          i32(layout.matrixBytes()));
         return success();
       })
       .Case([&](PartOp part) { return lowerPart(part), success(); })

@@ -103,7 +103,8 @@ private:
   void addProducts(mlir::ValueRange vector, const MatrixFactor &matrix, unsigned axis,
                    Registers &sums);
   void lowerCoordinate(CoordinateOp op);
-  mlir::LogicalResult lowerConvert(ConvertOp op);
+  void convert(mlir::Value value, const layout::RegisterLayout &from,
+               mlir::TypedValue<mlir::RankedTensorType> result);
   mlir::LogicalResult lowerRankUpdate(RankUpdateOp op);
   struct Exchange;
   void fillExchange(Exchange &exchange, const layout::RegisterLayout &from,
@@ -137,6 +138,7 @@ private:
   struct Product;
   mlir::LogicalResult lowerMma(MmaOp op);
   void emitMmaSync(Product &product);
+  void emitMmaSyncOfA(Product &product, mlir::TypedValue<SharedType> buffer);
   void emitMmaSync(Product &product, mlir::TypedValue<SharedType> buffer, bool transposed);
   void emitWgmma(Product &product, mlir::TypedValue<SharedType> buffer);
   mlir::Value wgmmaDescriptorOf(mlir::TypedValue<SharedType> buffer, const Product &product);

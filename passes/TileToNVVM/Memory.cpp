@@ -280,8 +280,8 @@ void KernelLowering::lowerScalarStore(memref::StoreOp op) {
   ifTrue(first, [&] { storeVector(gep(view.pointer, bytes), scalar(op.getValueToStore())); });
 }
 
-/// Rows are as far apart as those of the bytes. Their distances in elements are computed where those
-/// in bytes are: whatever an index is multiplied by is known before it.
+/// Rows are as far apart as those of the bytes. Their distances in elements are computed where
+/// those in bytes are: whatever an index is multiplied by is known before it.
 void KernelLowering::lowerPart(PartOp op) {
   const View bytes = views.find(op.getMemory())->second;
   View part;
@@ -297,8 +297,7 @@ void KernelLowering::lowerPart(PartOp op) {
     builder.setInsertionPointAfterValue(bytes.strides[dim]);
     Value elements = arith::DivUIOp::create(builder, loc, narrow(bytes.strides[dim]),
                                             i32(part.type.getElementTypeBitWidth() / 8));
-    part.strides.push_back(
-        arith::ExtUIOp::create(builder, loc, builder.getI64Type(), elements));
+    part.strides.push_back(arith::ExtUIOp::create(builder, loc, builder.getI64Type(), elements));
   }
   views[op.getResult()] = std::move(part);
 }

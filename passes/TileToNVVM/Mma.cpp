@@ -151,6 +151,21 @@ void KernelLowering::emitMmaSync(Product &product, TypedValue<SharedType> buffer
     }
 }
 
+/// A comes fragment by fragment: rows 0-7 and 8-15 of its first half of k, then of its second.
+void KernelLowering::emitMmaSyncOfA(Product &product, TypedValue<SharedType> buffer) {
+  const layout::Instruction &row = product.row;
+  Value first = threadDigit(1, 16);
+  if (product.warpsM > 1)
+    first = multiplyAdd(threadDigit(layout::kWarpSize, product.warpsM), row.m, first);
+  Chunks chunks = makeChunks(buffer, first, threadDigit(16, 2), /*chunkBits=*/1);
+  for (int64_t l = 0; l < product.k; ++l)
+    for (int64_t i = 0; i < product.m; ++i) {
+      Registers a = loadMatrices(chunks, i * product.warpsM * row.m, 2 * l, 4, false);
+      for (int64_t j = 0; j < product.n; ++j)
+        product.accumulate(i, j, mmaSync(row, a, product.fragmentB(l, j), product.fragmentC(i, j)));
+    }
+}
+
 //===----------------------------------------------------------------------===//
 // wgmma
 //===----------------------------------------------------------------------===//
@@ -213,8 +228,8 @@ static std::string wgmmaText(const layout::Instruction &row, size_t accumulators
 /// The descriptor of the buffer's start for this thread's group of warps along N.
 Value KernelLowering::wgmmaDescriptorOf(TypedValue<SharedType> buffer, const Product &product) {
   layout::SharedLayout shared = llvm::cantFail(getLayout(buffer.getType()));
-  Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(),
-                                           bufferPointer(buffer));
+  Value address =
+      LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), bufferPointer(buffer));
   if (product.warpsN > 1) {
     int64_t step = llvm::cantFail(wgmmaStart(shared, layout::Major::K, product.row.n, /*k=*/0));
     Value group =
@@ -269,13 +284,22 @@ LogicalResult KernelLowering::lowerMma(MmaOp op) {
   auto repeatsOf = [&](layout::Operand operand, RankedTensorType type) {
     return layout::repeats(type.getShape(), row, {operand, product.warpsM, product.warpsN});
   };
-  auto ofA = repeatsOf(layout::Operand::A, op.getA().getType());
   auto ofC = repeatsOf(layout::Operand::C, op.getC().getType());
-  product.m = ofC[0], product.n = ofC[1], product.k = ofA[1];
-  product.a = factorWords(op.getA(), /*axisK=*/1, row);
-  product.c = distributed(op.getC());
+  product.m = ofC[0], product.n = ofC[1];
   auto buffer = dyn_cast<TypedValue<SharedType>>(op.getB());
-  if (row.feature == "mma.sync" && buffer) {
+  auto bufferA = dyn_cast<TypedValue<SharedType>>(op.getA());
+  if (bufferA) {
+    product.k = bufferA.getType().getShape()[1] / row.k;
+  } else {
+    auto type = cast<RankedTensorType>(op.getA().getType());
+    product.k = repeatsOf(layout::Operand::A, type)[1];
+    product.a = factorWords(op.getA(), /*axisK=*/1, row);
+  }
+  product.c = distributed(op.getC());
+  if (bufferA) {
+    product.b = factorWords(op.getB(), /*axisK=*/0, row);
+    emitMmaSyncOfA(product, bufferA);
+  } else if (row.feature == "mma.sync" && buffer) {
     emitMmaSync(product, buffer, op.getTransposed());
   } else if (row.feature == "mma.sync") {
     product.b = factorWords(op.getB(), /*axisK=*/0, row);

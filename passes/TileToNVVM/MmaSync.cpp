@@ -122,8 +122,20 @@ static NVVM::MMATypes ptxType(ElementKind kind) {
                                     : NVVM::MMATypes::tf32;
 }
 
+/// One instruction, or those side by side that a wider row stands for.
 KernelLowering::Registers KernelLowering::mmaSync(const layout::Instruction &row, ValueRange a,
                                                   ValueRange b, ValueRange c) {
+  constexpr int64_t columns = 8; // of an instruction
+  if (row.n > columns) {
+    const layout::Instruction &one =
+        *llvm::cantFail(layout::findInstruction(("mma.m16n8k16." + stringify(row.input)).str()));
+    Registers all;
+    size_t count = row.n / columns;
+    for (size_t t = 0; t < count; ++t)
+      llvm::append_range(all, mmaSync(one, a, b.slice(t * b.size() / count, b.size() / count),
+                                      c.slice(t * c.size() / count, c.size() / count)));
+    return all;
+  }
   Type type = LLVM::LLVMStructType::getLiteral(
       builder.getContext(), SmallVector<Type>(row.c.registers, builder.getF32Type()));
   std::array<NVVM::MMATypes, 2> types{ptxType(row.input), ptxType(row.input)};

@@ -94,7 +94,7 @@ def Tile_FragmentAttr : Tile_RegisterLayout<"Fragment", "fragment"> {
     `warps` counts groups of four.
 
     Constraints:
-    - C1: `instruction` is a row of compiler/Layout/Atoms: mma.m16n8k16.{bf16,f16}, mma.m16n8k8.tf32,
+    - C1: `instruction` is a row of compiler/Layout/Atoms: mma.m16n8k16.{bf16,f16}, mma.m16n16k16.bf16, mma.m16n8k8.tf32,
       wgmma.m64nNk16.{bf16,f16} or wgmma.m64nNk8.tf32 with N = 8, 16 .. 256.
     - C2: `operand` is "a", "b" or "c", and one that the instruction takes from registers: not "b" of wgmma.
     - C3: `warps` holds two positive numbers.

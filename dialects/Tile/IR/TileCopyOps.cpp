@@ -16,8 +16,8 @@ static std::pair<int64_t, int64_t> packedTail(MemRefType type) {
   int64_t offset, elements = 1, rank = 0;
   if (failed(type.getStridesAndOffset(strides, offset)))
     return {0, 0};
-  for (int64_t dim = type.getRank(); dim-- > 0 && !type.isDynamicDim(dim) && strides[dim] == elements;
-       ++rank)
+  for (int64_t dim = type.getRank();
+       dim-- > 0 && !type.isDynamicDim(dim) && strides[dim] == elements; ++rank)
     elements *= type.getDimSize(dim);
   return {elements * type.getElementTypeBitWidth() / 8, rank};
 }
@@ -46,7 +46,8 @@ LogicalResult PartOp::verify() {
 LogicalResult StageOp::verify() {
   SharedType ring = getRing().getType(), one = getResult().getType();
   ArrayRef<int64_t> shape = ring.getShape().drop_front();
-  bool fits = one.getShape() == shape || (shape.front() == 1 && one.getShape() == shape.drop_front());
+  bool fits =
+      one.getShape() == shape || (shape.front() == 1 && one.getShape() == shape.drop_front());
   if (!getRing().getDefiningOp<AllocOp>() || ring.getShape().size() != 3 || !fits ||
       one.getElementType() != ring.getElementType() || one.getLayout() != ring.getLayout())
     return emitOpError("C1: expected one of the buffers of ") << ring << ", got " << one;

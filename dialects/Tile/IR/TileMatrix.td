@@ -22,8 +22,11 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "
 
     With `transposed` the shared buffer is K x N, N contiguous.
 
-    A shared b must be visible: `tile.barrier` after the stores that fill it, with `async_proxy` for instructions that
-    read it through descriptors. The op waits for its result, so b may be overwritten after one more `tile.barrier`.
+    Of mma.sync `a` may be in shared memory instead, M x K with K contiguous, if b is in registers.
+
+    A shared factor must be visible: `tile.barrier` after the stores that fill it, with `async_proxy` for instructions that
+    read it through descriptors. The op waits for its result, so buffers may be overwritten after one more
+    `tile.barrier`.
 
     Constraints:
     - C1: a is M x K, b is K x N in registers, N x K in shared memory (K x N if transposed), c and the result are M x N.
@@ -31,17 +34,39 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "
       reads descriptors.
     - C3: element types are those of the row.
     - C4: shared b is swizzled, N a multiple of the row's n times the groups of warps along N, K one of the row's k. For
-      mma.sync it has 16-bit elements and any swizzle.
+      mma.sync it has 16-bit elements and any swizzle, and the row's n is 8.
     - C5: only a shared b of mma.sync is transposed.
+    - C6: a shared a goes with a row of mma.sync with 16-bit factors and b in registers; M is a multiple of the row's m
+      times the groups of warps along M, K one of the row's k.
 
     Example:
     ```mlir
     %d = tile.mma %a, %b, %c : tensor<64x32xbf16, #fa>, tensor<32x16xbf16, #fb>, tensor<64x16xf32, #fc>
     ```
   }];
-  let arguments = (ins Tile_Distributed:$a, AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$b, Tile_Distributed:$c, UnitAttr:$transposed);
+  let arguments = (ins AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$a, AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$b,
+                       Tile_Distributed:$c, UnitAttr:$transposed);
   let results = (outs Tile_Distributed:$result);
   let assemblyFormat = "$a `,` $b `,` $c (`transposed` $transposed^)? attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let hasVerifier = 1;
+}
+
+def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
+  let summary = "a matrix with its axes exchanged";
+  let description = [{
+    As `tile.convert`, from the operand's layout with its axes exchanged; where threads already hold what they need no
+    data moves. So it is with an accumulator that becomes, transposed, the second factor of a product.
+
+    Constraint C1: the operand is M x N, the result N x M, of one element type.
+
+    Example:
+    ```mlir
+    %b = tile.transpose %s : tensor<64x128xbf16, #fc> -> tensor<128x64xbf16, #fb>
+    ```
+  }];
+  let arguments = (ins Tile_Distributed:$value);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
   let hasVerifier = 1;
 }
 

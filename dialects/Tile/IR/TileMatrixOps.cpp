@@ -29,8 +29,9 @@ static LogicalResult verifyShared(MmaOp op, SharedType b, const dl::layout::Inst
                                   int64_t warpsN) {
   int64_t rows = b.getShape()[op.getTransposed() ? 1 : 0],
           columns = b.getShape()[op.getTransposed() ? 0 : 1];
-  if (row.b.inRegisters() && bitsOf(row.input) != 16)
-    return op.emitOpError("C4: expected elements of 16 bits in shared memory for ")
+  if (row.b.inRegisters() && (bitsOf(row.input) != 16 || row.n != 8))
+    return op.emitOpError(
+               "C4: expected elements of 16 bits and n of 8 with b in shared memory for ")
            << row.name << ", got " << b;
   if (llvm::Error error =
           row.b.inRegisters()
@@ -54,40 +55,86 @@ static LogicalResult verifyFragments(MmaOp op, FragmentAttr a, FragmentAttr b,
   return success();
 }
 
+static ArrayRef<int64_t> shapeOf(Type type) {
+  auto shared = dyn_cast<SharedType>(type);
+  return shared ? shared.getShape() : cast<RankedTensorType>(type).getShape();
+}
+static Type elementOf(Type type) {
+  auto shared = dyn_cast<SharedType>(type);
+  return shared ? shared.getElementType() : cast<RankedTensorType>(type).getElementType();
+}
+
+/// The fragment of a factor in registers; null for one in shared memory. Fails if it is another.
+static FailureOr<FragmentAttr> fragmentOf(MmaOp op, Type type, StringRef operand) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return FragmentAttr();
+  auto fragment = dyn_cast<FragmentAttr>(tensor.getEncoding());
+  if (fragment && fragment.getOperand() == operand)
+    return fragment;
+  return op.emitOpError("C2: expected fragment \"") << operand << "\", got " << tensor;
+}
+
+/// C1
+static LogicalResult verifyShapes(MmaOp op) {
+  ArrayRef<int64_t> a = shapeOf(op.getA().getType()), b = shapeOf(op.getB().getType());
+  ArrayRef<int64_t> c = op.getC().getType().getShape();
+  unsigned axisN = isa<SharedType>(op.getB().getType()) && !op.getTransposed() ? 0 : 1;
+  if (a.size() == 2 && b.size() == 2 && a[0] == c[0] && b[1 - axisN] == a[1] && b[axisN] == c[1])
+    return success();
+  return op.emitOpError("C1: expected M x K, ")
+         << (axisN == 0 ? "N x K" : "K x N") << " and M x N, got " << op.getA().getType() << ", "
+         << op.getB().getType() << " and " << op.getC().getType();
+}
+
+/// C6
+static LogicalResult verifySharedA(MmaOp op, SharedType a, const dl::layout::Instruction &row,
+                                   int64_t warpsM) {
+  if (!row.b.inRegisters() || bitsOf(row.input) != 16 || isa<SharedType>(op.getB().getType()))
+    return op.emitOpError(
+               "C6: expected mma.sync with factors of 16 bits and b in registers beside ")
+           << a << ", got " << row.name << " and " << op.getB().getType();
+  if (a.getShape()[0] % (row.m * warpsM) != 0 || a.getShape()[1] % row.k != 0)
+    return op.emitOpError("C6: expected a with a multiple of ")
+           << row.m * warpsM << " rows and of " << row.k << " columns, got " << a;
+  return success();
+}
+
 LogicalResult MmaOp::verify() {
-  RankedTensorType a = getA().getType(), c = getC().getType();
-  auto fa = dyn_cast<FragmentAttr>(a.getEncoding()), fc = dyn_cast<FragmentAttr>(c.getEncoding());
-  if (!fa || !fc || fa.getOperand() != "a" || fc.getOperand() != "c")
-    return emitOpError("C2: expected fragments \"a\" and \"c\", got ") << a << " and " << c;
-  auto shared = dyn_cast<SharedType>(getB().getType());
-  auto tensor = dyn_cast<RankedTensorType>(getB().getType());
-  auto fb = tensor ? dyn_cast<FragmentAttr>(tensor.getEncoding()) : FragmentAttr();
-  if (tensor && (!fb || fb.getOperand() != "b"))
-    return emitOpError("C2: expected fragment \"b\", got ") << tensor;
-  if (failed(verifyFragments(*this, fa, fb, fc)))
+  FailureOr<FragmentAttr> fa = fragmentOf(*this, getA().getType(), "a"),
+                          fb = fragmentOf(*this, getB().getType(), "b"),
+                          fc = fragmentOf(*this, getC().getType(), "c");
+  if (failed(fa) || failed(fb) || failed(fc) || failed(verifyFragments(*this, *fa, *fb, *fc)))
     return failure();
   const dl::layout::Instruction *row =
-      llvm::cantFail(dl::layout::findInstruction(fc.getInstruction()));
-  if (!row->b.inRegisters() && tensor)
+      llvm::cantFail(dl::layout::findInstruction(fc->getInstruction()));
+  auto sharedA = dyn_cast<SharedType>(getA().getType());
+  auto sharedB = dyn_cast<SharedType>(getB().getType());
+  if (!row->b.inRegisters() && !sharedB)
     return emitOpError("C2: expected b in shared memory for ") << row->name;
-  if (getTransposed() && (!shared || !row->b.inRegisters()))
+  if (getTransposed() && (!sharedB || !row->b.inRegisters()))
     return emitOpError("C5: expected a shared b of mma.sync to be transposed, got ")
            << getB().getType() << " for " << row->name;
-  ArrayRef<int64_t> bs = shared ? shared.getShape() : tensor.getShape();
-  unsigned axisN = shared && !getTransposed() ? 0 : 1;
-  if (bs.size() != 2 || a.getDimSize(0) != c.getDimSize(0) || bs[1 - axisN] != a.getDimSize(1) ||
-      bs[axisN] != c.getDimSize(1)) // C1
-    return emitOpError("C1: expected M x K, ")
-           << (axisN == 0 ? "N x K" : "K x N") << " and M x N, got " << a << ", "
-           << getB().getType() << " and " << c;
-  Type be = shared ? shared.getElementType() : tensor.getElementType();
-  if (!isElement(a.getElementType(), row->input) || !isElement(be, row->input) ||
-      !isElement(c.getElementType(), row->accumulator)) // C3
+  if (failed(verifyShapes(*this)))
+    return failure();
+  Type a = elementOf(getA().getType()), b = elementOf(getB().getType()),
+       c = getC().getType().getElementType();
+  if (!isElement(a, row->input) || !isElement(b, row->input) || !isElement(c, row->accumulator))
     return emitOpError("C3: expected inputs of ")
            << dl::layout::stringify(row->input) << " and accumulators of "
-           << dl::layout::stringify(row->accumulator) << ", got " << a.getElementType() << ", "
-           << be << " and " << c.getElementType();
-  return shared ? verifyShared(*this, shared, *row, fc.getWarps()[1]) : success();
+           << dl::layout::stringify(row->accumulator) << ", got " << a << ", " << b << " and " << c;
+  if (sharedA && failed(verifySharedA(*this, sharedA, *row, fc->getWarps()[0])))
+    return failure();
+  return sharedB ? verifyShared(*this, sharedB, *row, fc->getWarps()[1]) : success();
+}
+
+LogicalResult TransposeOp::verify() {
+  RankedTensorType from = getValue().getType(), to = getResult().getType();
+  if (from.getRank() != 2 || to.getRank() != 2 || from.getDimSize(0) != to.getDimSize(1) ||
+      from.getDimSize(1) != to.getDimSize(0) || from.getElementType() != to.getElementType())
+    return emitOpError("C1: expected M x N and N x M of one element type, got ")
+           << from << " and " << to;
+  return success();
 }
 
 LogicalResult GramOp::verify() {
@@ -136,8 +183,7 @@ LogicalResult DecayedGramOp::verify() {
              << a.getDimSize(0) << " x " << a.getDimSize(0) << ", got " << type;
   }
   if (getInclusive().size() != getX().size())
-    return emitOpError("C4: expected ")
-           << getX().size() << " flags, got " << getInclusive().size();
+    return emitOpError("C4: expected ") << getX().size() << " flags, got " << getInclusive().size();
   if (!getProduct().isBF16() && !getProduct().isF16())
     return emitOpError("C5: expected products of bf16 or f16, got ") << getProduct();
   return success();
