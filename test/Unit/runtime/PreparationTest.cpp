@@ -117,17 +117,17 @@ protected:
     workspace.view.dtype = dlk_dtype_data_type(DLK_U8);
   }
 
-  dlk_status launch(const std::vector<dlk_scalar> &scalars = {}) {
+  dlk_status launchPrepared(const std::vector<dlk_scalar> &scalars = {}, void *stream = nullptr) {
     dlk_tensor views[NumArgs + 1];
     for (int i = 0; i < NumArgs; ++i)
       views[i] = tensors[i].view;
     views[Workspace] = workspace.view;
     return dlk_launch(plan, views, NumArgs + 1, scalars.data(),
-                      static_cast<int32_t>(scalars.size()), nullptr);
+                      static_cast<int32_t>(scalars.size()), stream);
   }
 
   void expectRefusal(const std::string &message, dlk_status status = DLK_INVALID_ARGUMENT) {
-    EXPECT_EQ(launch(), status);
+    EXPECT_EQ(launchPrepared(), status);
     EXPECT_EQ(dlk_last_error(), message);
     for (float value : workspace.memory)
       EXPECT_TRUE(std::isnan(value));
@@ -138,7 +138,7 @@ protected:
 
 TEST_F(PreparationTest, OneLaunchDoesBoth) {
   setWorkspace({2, 2, 24});
-  ASSERT_EQ(launch({{"scale", 3}}), DLK_OK) << dlk_last_error();
+  ASSERT_EQ(launchPrepared({{"scale", 3}}), DLK_OK) << dlk_last_error();
   const std::vector<float> outputs = tensors[O].memory, states = tensors[SOut].memory;
   EXPECT_EQ(workspace.memory[0], 3.0f);
   LaunchTest::prepare(makeManifest());
@@ -150,7 +150,7 @@ TEST_F(PreparationTest, OneLaunchDoesBoth) {
 TEST_F(PreparationTest, NoRowsIsSuccess) {
   setSizes(0, 3, 1, 2);
   setWorkspace({0, 2, 24});
-  EXPECT_EQ(launch(), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(launchPrepared(), DLK_OK) << dlk_last_error();
   EXPECT_TRUE(std::isnan(workspace.memory[0]));
 }
 
@@ -171,7 +171,7 @@ TEST_F(PreparationTest, ChecksTheWorkspace) {
   workspace.strides = {64, 24, 1};
   workspace.memory.assign(2 * 64, NAN);
   workspace.view.data = workspace.memory.data();
-  EXPECT_EQ(launch(), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(launchPrepared(), DLK_OK) << dlk_last_error();
   EXPECT_EQ(workspace.memory[64 / 4], 0.5f);
 }
 
@@ -181,7 +181,7 @@ TEST_F(PreparationTest, AFailureOfEitherIsReported) {
     manifest["kernels"][failing]["entry"] = "test_failing";
     prepare(manifest);
     setWorkspace({2, 2, 24});
-    EXPECT_EQ(launch(), DLK_DEVICE_ERROR);
+    EXPECT_EQ(launchPrepared(), DLK_DEVICE_ERROR);
     EXPECT_STREQ(dlk_last_error(), "cpu: the kernel returned error 42");
     EXPECT_EQ(std::isnan(workspace.memory[0]), failing == Prepare);
     EXPECT_TRUE(std::isnan(tensors[O].memory[0]));
@@ -192,7 +192,7 @@ TEST_F(PreparationTest, APreparationAloneIsLaunchedAlone) {
   dlk_plan_release(plan);
   ASSERT_EQ(dlk_prepare(dlk_kernel_at(package, Prepare), {DLK_DEVICE_CPU, 0}, 0, &plan), DLK_OK);
   setWorkspace({2, 2, 24});
-  ASSERT_EQ(launch(), DLK_OK) << dlk_last_error();
+  ASSERT_EQ(launchPrepared(), DLK_OK) << dlk_last_error();
   EXPECT_EQ(workspace.memory[0], 0.5f);
   EXPECT_TRUE(std::isnan(tensors[O].memory[0]));
 }
@@ -299,13 +299,7 @@ protected:
     workspace.view.device = {DLK_DEVICE_CUDA, 0};
   }
 
-  dlk_status launchOn(void *stream) {
-    dlk_tensor views[NumArgs + 1];
-    for (int i = 0; i < NumArgs; ++i)
-      views[i] = tensors[i].view;
-    views[Workspace] = workspace.view;
-    return dlk_launch(plan, views, NumArgs + 1, nullptr, 0, stream);
-  }
+  dlk_status launchOnStream() { return launchPrepared({}, &stream); }
 
   json manifest;
   int stream = 0;
@@ -313,7 +307,7 @@ protected:
 
 TEST_F(PreparedDriverTest, ThePreparationIsLaunchedFirst) {
   ASSERT_EQ(open(), DLK_OK) << dlk_last_error();
-  ASSERT_EQ(launchOn(&stream), DLK_OK) << dlk_last_error();
+  ASSERT_EQ(launchOnStream(), DLK_OK) << dlk_last_error();
   const std::string one = "cuCtxGetCurrent cuCtxPushCurrent_v2 cuLaunchKernel cuCtxPopCurrent_v2";
   EXPECT_EQ(fake_log(), one + " " + one);
   EXPECT_EQ(fake_launch_before.block[0], 16u);
@@ -324,20 +318,20 @@ TEST_F(PreparedDriverTest, ThePreparationIsLaunchedFirst) {
     EXPECT_EQ(launch->num_attributes, 0);
   }
   EXPECT_EQ(std::memcmp(fake_launch_before.params, fake_launch.params, 288), 0);
-  const void *given = nullptr;
+  uintptr_t given = 0;
   std::memcpy(&given, fake_launch.params + 272, 8);
-  EXPECT_EQ(given, workspace.memory.data());
+  EXPECT_EQ(given, reinterpret_cast<uintptr_t>(workspace.memory.data()));
 }
 
 TEST_F(PreparedDriverTest, AVariantIsPreparedToo) {
   ASSERT_EQ(open(), DLK_OK) << dlk_last_error();
   setRows(1);
-  ASSERT_EQ(launchOn(&stream), DLK_OK) << dlk_last_error();
+  ASSERT_EQ(launchOnStream(), DLK_OK) << dlk_last_error();
   EXPECT_EQ(fake_launch_before.block[0], 16u);
   EXPECT_EQ(fake_launch.block[0], 4u);
   // And in a plan of the variant alone.
   ASSERT_EQ(open(0, 2), DLK_OK) << dlk_last_error();
-  ASSERT_EQ(launchOn(&stream), DLK_OK) << dlk_last_error();
+  ASSERT_EQ(launchOnStream(), DLK_OK) << dlk_last_error();
   EXPECT_EQ(fake_launch_before.block[0], 16u);
   EXPECT_EQ(fake_launch.block[0], 4u);
 }
@@ -347,7 +341,7 @@ TEST_F(PreparedDriverTest, BothGridsAreCheckedBeforeAnyLaunch) {
     SetUp();
     manifest["kernels"][tooLarge]["grid"][1] = {"mul", "N", 40000};
     ASSERT_EQ(open(), DLK_OK) << dlk_last_error();
-    EXPECT_EQ(launchOn(&stream), DLK_UNSUPPORTED);
+    EXPECT_EQ(launchOnStream(), DLK_UNSUPPORTED);
     const char *name = tooLarge == Main ? "gla.decode.4x8.kv.f32.f32" : "prepare";
     EXPECT_EQ(dlk_last_error(), std::string("kernel '") + name +
                                     "': grid y: expected 1 to 65535 blocks, got 80000 (N = 2)");
@@ -358,7 +352,7 @@ TEST_F(PreparedDriverTest, BothGridsAreCheckedBeforeAnyLaunch) {
 TEST_F(PreparedDriverTest, NoRowsLaunchNothing) {
   ASSERT_EQ(open(), DLK_OK) << dlk_last_error();
   setRows(0);
-  EXPECT_EQ(launchOn(&stream), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(launchOnStream(), DLK_OK) << dlk_last_error();
   EXPECT_STREQ(fake_log(), "");
 }
 
@@ -367,7 +361,7 @@ TEST_F(PreparedDriverTest, FailuresAreReported) {
   for (int launches : {0, 1}) {
     fake_clear_log();
     fake_cuda.launches_left = launches;
-    EXPECT_EQ(launchOn(&stream), DLK_DEVICE_ERROR);
+    EXPECT_EQ(launchOnStream(), DLK_DEVICE_ERROR);
     EXPECT_STREQ(dlk_last_error(), "cuda:0: the launch failed with CUDA_ERROR_INVALID_VALUE");
     EXPECT_EQ(fake_count("cuLaunchKernel"), launches + 1);
   }
@@ -384,7 +378,7 @@ TEST_F(PreparedDriverTest, EachIsLaunchedEarlyIfItWaitsByItself) {
     for (uint32_t flags : {0u, uint32_t(DLK_PLAN_PDL)}) {
       kernels[Prepare]["pdl"] = waits;
       ASSERT_EQ(open(flags), DLK_OK) << dlk_last_error();
-      ASSERT_EQ(launchOn(&stream), DLK_OK) << dlk_last_error();
+      ASSERT_EQ(launchOnStream(), DLK_OK) << dlk_last_error();
       EXPECT_EQ(fake_launch_before.num_attributes, flags && waits ? 1 : 0);
       EXPECT_EQ(fake_launch.num_attributes, flags ? 1 : 0);
     }

@@ -43,6 +43,7 @@ typedef struct FakeLaunch {
 } FakeLaunch;
 extern FakeLaunch fake_launch, fake_launch_before;
 
+/* NOLINTBEGIN(readability-identifier-naming): C */
 /* Settings back to those of two small devices of 9.0; forgets all calls. */
 void fake_reset(void);
 
@@ -55,6 +56,7 @@ int fake_count(const char *name);
 
 /* As cuDevicePrimaryCtxReset: contexts of the device that are in use stop working. */
 void fake_reset_context(int device);
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }
