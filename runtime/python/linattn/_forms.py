@@ -138,6 +138,7 @@ class Bound:
         self.slots_in, self.slots_out = self.roles["slots_in"], self.roles["slots_out"]
         self.row_starts, self.row_flags = self.roles["row_starts"], self.roles["row_flags"]
         self.accepted = self.roles["accepted"]
+        self.workspaces = [p for p in kernel.parameters if p.role == "workspace"]
         self.count = len(kernel.parameters)
         names = kernel.by_name
         self.places = [names[entry.name].index for entry in form.inputs]
@@ -169,6 +170,12 @@ class Bound:
                 shape = tuple(sizes[s] if isinstance(s, str) else s for s in dims)
                 tensors[place] = constant.view(shape)
         return tensors
+
+    def add_workspaces(self, tensors: list[Any]) -> None:
+        """Allocates what a launch with these tensors needs to work in."""
+        for parameter in self.workspaces:
+            shape = self.kernel.shape_for(parameter, tensors)
+            tensors[parameter.index] = _torch_ops.empty(shape, parameter.dtype, self.device)
 
     def scalars(self, values: Sequence[float]) -> tuple[Any, int, int]:
         """The launch scalars for the values of the form's names."""

@@ -296,10 +296,15 @@ def type_name_of(name: str, value: Any) -> str:
     return as_view(name, value).type_name
 
 
-def numpy_empty(name: str, shape: list[int], dtype: str) -> Any:
+def numpy_empty(name: str, shape: list[int], dtype: str, align: int = 1) -> Any:
     """A new numpy array. bfloat16 needs the package ml_dtypes."""
     import numpy
 
+    if align > 16:  # beyond what numpy's allocator promises
+        words = numpy_empty(name, shape, dtype)
+        memory = numpy.empty(words.nbytes + align, numpy.uint8)
+        begin = -memory.ctypes.data % align
+        return memory[begin : begin + words.nbytes].view(words.dtype).reshape(shape)
     names = {"f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64"}
     names |= {"i32": "int32", "u8": "uint8", "bool": "bool"}
     if dtype != "bf16":

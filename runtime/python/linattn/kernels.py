@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _errors, _launch, _library, _tensors
+from . import _errors, _launch, _library, _shapes, _tensors
 
 if TYPE_CHECKING:
     from .packages import Package
@@ -42,7 +42,8 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class Parameter:
-    """A tensor that a kernel takes, by the manifest. ``index`` is its place in the launch."""
+    """A tensor that a kernel takes, by the manifest. ``index`` is its place in the launch, ``dims``
+    are its dimensions as the manifest has them."""
 
     name: str
     index: int
@@ -53,22 +54,17 @@ class Parameter:
     align: int
     nullable: bool
     written: bool
+    dims: tuple[Any, ...]
 
     @property
     def optional(self) -> bool:
-        """Whether a call may leave it out: outputs are then allocated."""
-        return self.nullable or self.role in ("output", "state_in")
+        """Whether a call may leave it out: outputs and workspaces are then allocated."""
+        return self.nullable or self.allocated or self.role == "state_in"
 
-
-def _shape_text(expression: Any) -> int | str:
-    if isinstance(expression, list):
-        marks = {"add": "+", "sub": "-", "mul": "*"}
-        operator, *parts = expression
-        texts = [str(_shape_text(part)) for part in parts]
-        if operator in marks:
-            return f"({marks[operator].join(texts)})"
-        return f"{operator}({','.join(texts)})"
-    return expression
+    @property
+    def allocated(self) -> bool:
+        """Whether a call allocates it where it is left out."""
+        return self.role in ("output", "workspace")
 
 
 def _parameters(arguments: list[dict[str, Any]]) -> tuple[Parameter, ...]:
@@ -80,7 +76,7 @@ def _parameters(arguments: list[dict[str, Any]]) -> tuple[Parameter, ...]:
         role, name = entry["role"], entry["name"]
         if role == "state_in" and name in written:
             name += "_in"
-        shape = tuple(_shape_text(size) for size in entry["shape"])
+        shape = tuple(_shapes.text(size) for size in entry["shape"])
         parameters.append(
             Parameter(
                 name=name,
@@ -92,6 +88,7 @@ def _parameters(arguments: list[dict[str, Any]]) -> tuple[Parameter, ...]:
                 align=entry.get("align", 1),
                 nullable=entry.get("nullable", False),
                 written="w" in entry["access"],
+                dims=tuple(entry["shape"]),
             )
         )
     return tuple(parameters)
@@ -322,7 +319,8 @@ class Kernel:
         Args:
             **arguments: tensors and scalars by the names of :attr:`parameters` and
                 :attr:`scalars`, as torch tensors, numpy arrays or any ``__dlpack__`` object. Real
-                strides are passed on; nothing is copied. An output that is left out is allocated.
+                strides are passed on; nothing is copied. An output that is left out is allocated,
+                and so is a workspace, whose shape :meth:`shape_of` tells those who keep one.
                 A state pool ``S`` is updated in place, unless ``S_in`` is the pool to read from.
             stream: for tensors other than torch's: a CUstream (default: the legacy stream).
 
@@ -366,7 +364,8 @@ class Kernel:
         )
 
     def complete(self, tensors: list[Any]) -> None:
-        """Fills in pools that are read where they are written, and allocates missing outputs."""
+        """Fills in pools that are read where they are written, and allocates missing outputs and
+        workspaces."""
         for written, read in self.reads.items():
             if tensors[read] is None:
                 tensors[read] = tensors[written]
@@ -376,38 +375,69 @@ class Kernel:
                 f"kernel '{self.name}': expected arguments {', '.join(missing)}, got none"
             )
         for parameter in self.parameters:
-            if parameter.role == "output" and tensors[parameter.index] is None:
+            if parameter.allocated and tensors[parameter.index] is None:
                 tensors[parameter.index] = self._allocate(parameter, tensors)
 
-    def _sizes(self, tensors: Sequence[Any]) -> dict[str, int]:
-        """What the shapes given say about the symbols."""
+    def shape_of(self, name: str, **sizes: int) -> tuple[int, ...]:
+        """The shape of an argument for run-time sizes (``B``, ``T``, ``HQ``, ``HV``, ``N``, ...),
+        as of a workspace that is to serve many launches.
+
+        Raises:
+            InvalidArgument: there is no such argument, or a size is unknown or missing.
+        """
+        if name not in self.by_name:
+            raise self._unknown(name)
+        symbols = self.package.manifest["symbols"]
+        known = [s["name"] if isinstance(s, dict) else s for s in symbols]
+        for symbol in sizes:
+            if symbol not in known:
+                raise _errors.InvalidArgument(
+                    f"sizes: expected names among {', '.join(known)}, got '{symbol}'"
+                )
+        values = dict(sizes)
+        _shapes.apply_defaults(symbols, values)
+        try:
+            return tuple(_shapes.evaluate(size, values) for size in self.by_name[name].dims)
+        except KeyError as error:
+            raise _errors.InvalidArgument(
+                f"argument '{name}': expected the size {error}, got {', '.join(sizes) or 'none'}"
+            ) from None
+
+    def shape_for(self, parameter: Parameter, tensors: Sequence[Any]) -> list[int]:
+        """The shape of an argument beside these tensors (in the order of the parameters)."""
         sizes: dict[str, int] = {}
-        for parameter in self.parameters:
-            tensor = tensors[parameter.index]
+        for other in self.parameters:
+            tensor = tensors[other.index]
             if tensor is None:
                 continue
             if not hasattr(tensor, "shape"):
-                tensor = _tensors.as_view(parameter.name, tensor)
-            if len(tensor.shape) <= len(parameter.shape):
-                for symbol, size in zip(parameter.shape, tensor.shape):
-                    if isinstance(symbol, str):
-                        sizes.setdefault(symbol, size)
-        return sizes
+                tensor = _tensors.as_view(other.name, tensor)
+            if len(tensor.shape) <= len(other.dims):
+                for size, given in zip(other.dims, tensor.shape):
+                    _shapes.bind(size, given, sizes)
+        _shapes.apply_defaults(self.package.manifest["symbols"], sizes)
+        shape = []
+        for size in parameter.dims:
+            try:
+                number = _shapes.evaluate(size, sizes)
+            except (KeyError, ZeroDivisionError):
+                number = 0
+            # What is not known, or less than nothing, is an error that the launch will name.
+            shape.append(0 if isinstance(number, int) and number < 0 else number)
+        return shape
 
     def _allocate(self, parameter: Parameter, tensors: Sequence[Any]) -> Any:
-        sizes = self._sizes(tensors)
-        # A size that no argument shows is an error that the launch will name.
-        shape = [sizes.get(s, 0) if isinstance(s, str) else s for s in parameter.shape]
+        shape = self.shape_for(parameter, tensors)
         first = next(t for t in tensors if t is not None)
         if _tensors.is_torch(first):
             from . import _torch_ops
 
             return _torch_ops.empty(shape, parameter.dtype, first.device)
         if type(first).__module__ == "numpy":
-            return _tensors.numpy_empty(parameter.name, shape, parameter.dtype)
+            return _tensors.numpy_empty(parameter.name, shape, parameter.dtype, parameter.align)
         raise _errors.InvalidType(
             f"argument '{parameter.name}': expected a tensor to write to (only torch and numpy "
-            "outputs can be allocated), got none"
+            f"{parameter.role}s can be allocated), got none"
         )
 
     def _launch_views(

@@ -61,8 +61,8 @@ class Package:
         self.spec: str = self._library.dlk_package_spec(self._handle, None).decode()
         groups: dict[str, list[dict[str, Any]]] = {}
         for entry in self.manifest["kernels"]:
-            if "variant_of" in entry:
-                continue  # the kernel that it stands in for launches it, at its sizes
+            if "variant_of" in entry or "prepares" in entry:
+                continue  # launched by the kernel that it belongs to
             groups.setdefault(entry["name"], []).append(entry)
         self.kernels = [Kernel(self, entries) for entries in groups.values()]
 

@@ -125,6 +125,7 @@ def _run(
     tensors[bound.output] = output
     tensors[bound.row_starts] = row_starts
     _set_states(bound, tensors, (rows, tokens, heads), initial_state, final)
+    bound.add_workspaces(tensors)
     try:
         _launch.launch(bound.plan.handle, tensors, bound.scalars(scalars), bound.stream())
     except _errors.Error as error:

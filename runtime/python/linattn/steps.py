@@ -65,6 +65,7 @@ def _launch_step(
     tensors[bound.row_starts] = row_starts
     tensors[bound.row_flags] = row_flags
     tensors[bound.accepted] = accepted
+    bound.add_workspaces(tensors)
     try:
         _launch.launch(bound.plan.handle, tensors, bound.scalars(scalars), bound.stream())
     except _errors.Error as error:
