@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/LinAttnToTile/BlockEmitter.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace dl;
@@ -449,15 +450,23 @@ void ChunkEmitter::sumDecays() {
   logDecay = ifThere(perKey ? perKey : perToken);
 }
 
+/// e to the sum of log decays over the tokens of the chunk up to each one, or behind it.
 Value ChunkEmitter::scan(bool reverse, bool exclusive) {
   if (!logDecay)
     return {};
-  return tile::ScanOp::create(builder, loc, logDecay, /*axis=*/0, layouts.chunk, reverse,
-                              exclusive);
+  Value sum =
+      tile::ScanOp::create(builder, loc, inBase2(), /*axis=*/0, layouts.chunk, reverse, exclusive);
+  Value e = math::Exp2Op::create(builder, loc, sum);
+  return e.getType() == layouts.tokens(builder.getF32Type()) ? onKeys(e) : e;
 }
 
-/// Keys times e^l, with l a sum of log decays over tokens or null.
-Value ChunkEmitter::overChunk(Value keys, Value l) { return l ? decayedBy(keys, l) : keys; }
+/// The log decays of base 2, as tile-expand-gram has them.
+Value ChunkEmitter::inBase2() {
+  auto type = cast<RankedTensorType>(logDecay.getType());
+  Value log2e = arith::ConstantOp::create(
+      builder, loc, DenseElementsAttr::get(type, builder.getF32FloatAttr(float(M_LOG2E))));
+  return multiply(logDecay, log2e);
+}
 
 /// One decay per key, also where there is one per token: a number alone could not be handed over.
 Value ChunkEmitter::decayOfChunk(Value state) {
@@ -542,7 +551,7 @@ void ChunkEmitter::emitFactors() {
     Value &sum = read.inclusive ? inclusive : exclusive;
     if (!sum)
       sum = scan(/*reverse=*/false, !read.inclusive);
-    Value decayed = overChunk(read.key, sum);
+    Value decayed = multiply(read.key, sum);
     if (step.reads[read.number].isOutput)
       read.inShared = toShared(decayed);
     if (const Coefficient *gamma = write().value.find(read.number)) {
@@ -552,7 +561,7 @@ void ChunkEmitter::emitFactors() {
   }
   if (feedback)
     feedbackInShared = toShared(feedback);
-  writesInShared = toShared(overChunk(writeKey, scan(/*reverse=*/true, /*exclusive=*/true)));
+  writesInShared = toShared(multiply(writeKey, scan(/*reverse=*/true, /*exclusive=*/true)));
 }
 
 /// The inverse of I - sum of gamma N, and N of the output reads.

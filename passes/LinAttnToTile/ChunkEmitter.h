@@ -140,8 +140,8 @@ private:
   void sumDecays();
   mlir::Value decayedBy(mlir::Value keys, llvm::ArrayRef<mlir::Value> logDecays);
   llvm::SmallVector<mlir::Value> decaysBetween(unsigned from, unsigned to);
-  mlir::Value scan(bool reverse, bool exclusive); ///< over the chunk, over C x K or C; or null
-  mlir::Value overChunk(mlir::Value keys, mlir::Value logDecay);
+  mlir::Value scan(bool reverse, bool exclusive); ///< C x K; null stands for one
+  mlir::Value inBase2();
   mlir::Value decayOfChunk(mlir::Value state);
 
   // Masks: tokens that are not there

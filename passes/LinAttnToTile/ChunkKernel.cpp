@@ -381,17 +381,21 @@ void ChunkKernel::emitPreparation() {
 //===----------------------------------------------------------------------===//
 
 unsigned ChunkKernel::addArguments(KernelArguments &arguments, int64_t rowBytes) {
-  where = addOperatorArguments(arguments, op, types);
-  arguments.require(where.destinationWidth, arguments.symbol("dst_width"), "max", 1,
-                    "a prefill keeps a row's last state: dst_slots must have one column");
-  if (part == ChunkPart::All)
-    return where.rows;
   Attribute tokens[] = {arguments.symbol("B"), arguments.symbol("T")};
   Attribute parts[] = {arguments.expression("mul", tokens), arguments.number(places.chunk)};
   Attribute sum[] = {arguments.expression("div", parts), arguments.symbol("N")};
   Attribute count = arguments.expression("add", sum);
-  workspace = arguments.addTensor("workspace", "workspace", builder.getI8Type(),
-                                  {count, arguments.symbol("HV"), arguments.number(rowBytes)}, "w");
+  auto addWorkspace = [&] {
+    if (part != ChunkPart::All)
+      workspace =
+          arguments.addTensor("workspace", "workspace", builder.getI8Type(),
+                              {count, arguments.symbol("HV"), arguments.number(rowBytes)}, "w");
+  };
+  where = addOperatorArguments(arguments, op, types, addWorkspace);
+  arguments.require(where.destinationWidth, arguments.symbol("dst_width"), "max", 1,
+                    "a prefill keeps a row's last state: dst_slots must have one column");
+  if (part == ChunkPart::All)
+    return where.rows;
   chunks = arguments.addScalar("chunks", builder.getI32Type(), count, {});
   return part == ChunkPart::Prepare ? chunks : where.rows;
 }

@@ -203,11 +203,14 @@ void dl::addHeadReciprocal(KernelArguments &arguments, MLIRContext *context,
 }
 
 OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op,
-                                           const KernelTypes &types) {
+                                           const KernelTypes &types,
+                                           llvm::function_ref<void()> addMore) {
   OperatorArguments result;
   addTokenArguments(arguments, op, types, result);
   result.stateIn = addPools(arguments, op, types, "pool_in", "state_in", "r");
   result.stateOut = addPools(arguments, op, types, "pool_out", "state_out", "w");
+  if (addMore)
+    addMore();
   addRowArguments(arguments, op.getContext(), types, result);
   Builder builder(op.getContext());
   Type i32 = builder.getI32Type();

@@ -103,8 +103,10 @@ void addHeadReciprocal(KernelArguments &arguments, mlir::MLIRContext *context,
 
 /// Adds what every kernel that walks tokens row by row takes: inputs [B, T, heads, dim], params
 /// [heads, dim], outputs, state pools read and written through slots, what Row reads, and scalars.
+/// `addMore` adds others before those that a caller may leave out at the end.
 OperatorArguments addOperatorArguments(KernelArguments &arguments, linattn::OperatorOp op,
-                                       const KernelTypes &types);
+                                       const KernelTypes &types,
+                                       llvm::function_ref<void()> addMore = nullptr);
 
 } // namespace dl
 

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/Tile/Passes.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace dl;
@@ -69,11 +70,16 @@ private:
     return ScanOp::create(builder, loc, value, /*axis=*/0, run, reverse, exclusive);
   }
   Value multiply(Value a, Value b) { return arith::MulFOp::create(builder, loc, a, b); }
-  Value exp(Value x) { return math::ExpOp::create(builder, loc, x); }
+  Value exp2(Value x) { return math::Exp2Op::create(builder, loc, x); }
+  /// Of base 2, which the machine raises: one product for all sums that decays are in.
+  Value inBase2(Value decay) {
+    return multiply(decay, splat(cast<RankedTensorType>(decay.getType()),
+                                 builder.getF32FloatAttr(float(M_LOG2E))));
+  }
 
   SmallVector<Value> expandLevels();
   SmallVector<Value> expandPlain();
-  SmallVector<Value> factorsOf(int64_t half);
+  SmallVector<Value> factorsOf(Value decay, int64_t half);
   Value isLater(int64_t half);
   Value asRows(Value tokens, unsigned axis);
 
@@ -95,16 +101,16 @@ Value GramExpansion::isLater(int64_t half) {
 }
 
 /// For each x its factor at readers; the first one has that of a at writers.
-SmallVector<Value> GramExpansion::factorsOf(int64_t half) {
+SmallVector<Value> GramExpansion::factorsOf(Value decay, int64_t half) {
   Value later = isLater(half);
-  Value behind = scan(op.getDecay(), half, /*reverse=*/true, /*exclusive=*/true);
+  Value behind = scan(decay, half, /*reverse=*/true, /*exclusive=*/true);
   std::array<Value, 2> exponentials; // by whether readers see their own decay
   SmallVector<Value> factors;
   for (auto [x, inclusive] : llvm::zip(op.getX(), op.getInclusive())) {
     Value &e = exponentials[inclusive];
     if (!e) {
-      Value before = scan(op.getDecay(), half, /*reverse=*/false, /*exclusive=*/!inclusive);
-      e = exp(arith::SelectOp::create(builder, loc, later, before, behind));
+      Value before = scan(decay, half, /*reverse=*/false, /*exclusive=*/!inclusive);
+      e = exp2(arith::SelectOp::create(builder, loc, later, before, behind));
     }
     Value vector = x;
     if (factors.empty() && x != op.getA())
@@ -120,9 +126,10 @@ SmallVector<Value> GramExpansion::expandLevels() {
     for (size_t i = 0; i < op.getX().size(); ++i)
       set.push_back(allocFactor());
   unsigned level = 0;
+  Value decay = inBase2(op.getDecay());
   for (int64_t half = 1; half < type.getDimSize(0); half *= 2, ++level) {
     SmallVector<Value> &set = sets[level % 2];
-    for (auto [factor, buffer] : llvm::zip(factorsOf(half), set))
+    for (auto [factor, buffer] : llvm::zip(factorsOf(decay, half), set))
       store(factor, buffer);
     barrier();
     GramOp::create(builder, loc, set, set.front(), grams, builder.getI64IntegerAttr(half));
@@ -152,7 +159,7 @@ SmallVector<Value> GramExpansion::expandPlain() {
     return results;
   auto tokens = cast<RankedTensorType>(op.getDecay().getType());
   Value lowest = splat(tokens, builder.getF32FloatAttr(kLowestLogDecay));
-  Value decay = arith::MaxNumFOp::create(builder, loc, op.getDecay(), lowest);
+  Value decay = inBase2(arith::MaxNumFOp::create(builder, loc, op.getDecay(), lowest));
   int64_t chunk = type.getDimSize(0);
   Value after = scan(decay, chunk, /*reverse=*/false, /*exclusive=*/false), before;
   Value written = asRows(after, 0);
@@ -160,7 +167,7 @@ SmallVector<Value> GramExpansion::expandPlain() {
     if (!inclusive && !before)
       before = scan(decay, chunk, /*reverse=*/false, /*exclusive=*/true);
     Value read = asRows(inclusive ? after : before, 1);
-    gram = multiply(gram, exp(arith::SubFOp::create(builder, loc, read, written)));
+    gram = multiply(gram, exp2(arith::SubFOp::create(builder, loc, read, written)));
   }
   return results;
 }
