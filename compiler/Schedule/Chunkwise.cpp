@@ -68,7 +68,7 @@ llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &proble
 ChunkPlan schedule::planPreparation(const RecurrentProblem &problem, const ChunkPlan &walk) {
   // With eight tokens a thread has the runs of three levels of a Gram in its registers, and K of
   // 128 leaves it room for queries, keys and decays.
-  constexpr int64_t tokensPerThread = 8, threadsPerSM = 512;
+  constexpr int64_t tokensPerThread = 4, threadsPerSM = 512;
   ChunkPlan plan = walk;
   int64_t warps = std::max<int64_t>(1, walk.chunk / tokensPerThread);
   plan.block.warps = warps;

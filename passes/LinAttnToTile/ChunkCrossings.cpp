@@ -26,6 +26,9 @@ Value CrossInBlock::vector(Value value, RankedTensorType type) {
   return tile::ConvertOp::create(builder, loc, type, value);
 }
 
+/// The buffers may still be read for the chunk before.
+void CrossInBlock::start() { tile::BarrierOp::create(builder, loc, /*async_proxy=*/false); }
+
 void CrossInBlock::ready() { tile::BarrierOp::create(builder, loc, /*async_proxy=*/false); }
 
 //===----------------------------------------------------------------------===//

@@ -23,6 +23,7 @@ namespace dl {
 class CrossInBlock : public ChunkCrossing {
 public:
   CrossInBlock(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
+  void start() override;
   mlir::Value matrix(mlir::Value value, tile::SharedType type) override;
   mlir::Value vector(mlir::Value value, mlir::RankedTensorType type) override;
   void ready() override;

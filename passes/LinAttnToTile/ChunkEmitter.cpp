@@ -500,6 +500,8 @@ void ChunkEmitter::emitReads() {
     for (linattn::DecayOp decay : read.keyDecays)
       own.push_back(placed.lookup(decay.getLogDecay()));
     factors.key = ifThere(decayedBy(placed.lookup(read.key), own));
+    if (read.isOutput)
+      factors.diagonal = onDiagonal(factors);
     reads.push_back(factors);
   }
   SmallVector<Value> own = decaysBetween(write().clock, allDecays());
@@ -583,7 +585,7 @@ void ChunkEmitter::emitSystem() {
     if (!step.reads[read.number].isOutput)
       continue;
     Value rest = zero(pairs);
-    if (Value own = onDiagonal(read))
+    if (Value own = read.diagonal)
       rest = arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::eq, row, column),
                                      onRows(own), rest);
     Value earlier = compare(arith::CmpIPredicate::sgt, row, column);
@@ -641,8 +643,10 @@ FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
   emitMasks(count);
   sumDecays();
   emitReads();
-  emitGrams();
+  // In this order key vectors are needed in registers no longer when the Grams are computed.
+  crossing.start();
   emitFactors();
+  emitGrams();
   emitSystem();
   crossing.ready();
   RankedTensorType values = layouts.values(ChunkSide::Outputs, builder.getF32Type());

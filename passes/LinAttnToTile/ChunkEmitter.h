@@ -67,6 +67,8 @@ struct ChunkLayouts {
 class ChunkCrossing {
 public:
   virtual ~ChunkCrossing() = default;
+  /// Before the first matrix.
+  virtual void start() {}
   /// A second factor, C x K or C x C of bf16: the buffer in shared memory that holds it.
   virtual mlir::Value matrix(mlir::Value value, tile::SharedType type) = 0;
   /// A number per token or key, in f32, beside an accumulator.
@@ -105,6 +107,7 @@ private:
   struct ReadFactors {
     unsigned number = 0;
     mlir::Value key;       ///< C x K
+    mlir::Value diagonal;  ///< C: what it gets of its own token's write, or null
     mlir::Value gram;      ///< C x C: N, valid below the diagonal
     mlir::Value inShared;  ///< X
     mlir::Value pairs;     ///< N in shared memory

@@ -79,6 +79,8 @@ private:
 
   SmallVector<Value> expandLevels();
   SmallVector<Value> expandPlain();
+  void stageVectors();
+  Value vector(Value x);
   SmallVector<Value> factorsOf(Value decay, int64_t half);
   Value isLater(int64_t half);
   Value asRows(Value tokens, unsigned axis);
@@ -88,6 +90,7 @@ private:
   Location loc;
   RankedTensorType type, pairs;
   SmallVector<Value> grams;
+  llvm::DenseMap<Value, Value> staged; ///< buffers of vectors that have the type of products
 };
 
 /// Whether a token lies in the later half of its block.
@@ -98,6 +101,32 @@ Value GramExpansion::isLater(int64_t half) {
       arith::AndIOp::create(builder, loc, token, splat(integers, builder.getI32IntegerAttr(half)));
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, bit,
                                splat(integers, builder.getI32IntegerAttr(0)));
+}
+
+/// Vectors that come from memory in the type of products lie in shared memory between levels, exactly:
+/// in registers they would be alive through all of them.
+void GramExpansion::stageVectors() {
+  SmallVector<Value> vectors(op.getX());
+  vectors.push_back(op.getA());
+  for (Value vector : vectors) {
+    auto extension = vector.getDefiningOp<arith::ExtFOp>();
+    if (!extension || getElementTypeOrSelf(extension.getIn()) != op.getProduct())
+      continue;
+    Value &buffer = staged[vector];
+    if (buffer)
+      continue;
+    buffer = allocFactor();
+    LocalStoreOp::create(builder, loc, extension.getIn(), buffer);
+  }
+}
+
+/// Each thread reads what it has written.
+Value GramExpansion::vector(Value x) {
+  Value buffer = staged.lookup(x);
+  if (!buffer)
+    return x;
+  Value narrow = LocalLoadOp::create(builder, loc, type.clone(op.getProduct()), buffer);
+  return arith::ExtFOp::create(builder, loc, type, narrow);
 }
 
 /// For each x its factor at readers; the first one has that of a at writers.
@@ -112,10 +141,10 @@ SmallVector<Value> GramExpansion::factorsOf(Value decay, int64_t half) {
       Value before = scan(decay, half, /*reverse=*/false, /*exclusive=*/!inclusive);
       e = exp2(arith::SelectOp::create(builder, loc, later, before, behind));
     }
-    Value vector = x;
+    Value chosen = vector(x);
     if (factors.empty() && x != op.getA())
-      vector = arith::SelectOp::create(builder, loc, later, x, op.getA());
-    factors.push_back(multiply(vector, e));
+      chosen = arith::SelectOp::create(builder, loc, later, chosen, vector(op.getA()));
+    factors.push_back(multiply(chosen, e));
   }
   return factors;
 }
@@ -125,6 +154,7 @@ SmallVector<Value> GramExpansion::expandLevels() {
   for (SmallVector<Value> &set : sets)
     for (size_t i = 0; i < op.getX().size(); ++i)
       set.push_back(allocFactor());
+  stageVectors();
   unsigned level = 0;
   Value decay = inBase2(op.getDecay());
   for (int64_t half = 1; half < type.getDimSize(0); half *= 2, ++level) {

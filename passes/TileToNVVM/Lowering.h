@@ -17,6 +17,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include <functional>
+#include <map>
+#include <tuple>
 
 namespace dl::tile {
 
@@ -118,7 +120,8 @@ private:
   // Scan.cpp
   struct Scan;
   void lowerScan(ScanOp op);
-  void addOtherPieces(const Scan &scan, llvm::ArrayRef<Registers> totals, Registers &sums);
+  void addOtherPieces(ScanOp op, const Scan &scan, llvm::ArrayRef<Registers> totals,
+                      Registers &sums);
   Registers sumOfPieces(const Scan &scan, mlir::Value run, mlir::Value place, int64_t width);
 
   // Invert.cpp
@@ -205,6 +208,8 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> stages; ///< i32: bytes of a stage from its ring's start
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> digits;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> distances; ///< index * stride
+  /// Where totals of scans are: by tensor, block of code, axis, length of pieces and their number.
+  std::map<std::tuple<const void *, mlir::Block *, unsigned, int64_t, int64_t>, int64_t> totalsOf;
   int64_t sharedBytes = 0;
   /// What the code emitted so far contains, to see what a loop body does: barriers on every way
   /// through it, exchanges on any.

@@ -97,16 +97,24 @@ void KernelLowering::lowerScan(ScanOp op) {
       totals[piece][column] = sum;
     }
   if (scan.perRun > 1)
-    addOtherPieces(scan, totals, sums);
+    addOtherPieces(op, scan, totals, sums);
   Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
   for (Value &sum : sums)
     sum = sum ? sum : zero;
   registers[op.getResult()] = std::move(sums);
 }
 
-void KernelLowering::addOtherPieces(const Scan &scan, ArrayRef<Registers> totals, Registers &sums) {
-  int64_t region = allocateShared(4 * scan.elements), width = scan.width();
-  int64_t pitch = scan.pitch[scan.axis];
+/// Scans of one tensor in pieces of one length have the same totals, whatever their runs and
+/// directions: those of a block of code share what the first of them has left in memory.
+void KernelLowering::addOtherPieces(ScanOp op, const Scan &scan, ArrayRef<Registers> totals,
+                                    Registers &sums) {
+  auto [known, isNew] = totalsOf.try_emplace(
+      {op.getValue().getAsOpaquePointer(), op->getBlock(), scan.axis, scan.length, scan.elements},
+      0);
+  int64_t &region = known->second;
+  if (isNew)
+    region = allocateShared(4 * scan.elements);
+  int64_t width = scan.width(), pitch = scan.pitch[scan.axis];
   Value others = i32(0);
   for (unsigned i = 0; i < scan.slice.rank(); ++i)
     others = arith::AddIOp::create(builder, loc, others,
@@ -121,14 +129,19 @@ void KernelLowering::addOtherPieces(const Scan &scan, ArrayRef<Registers> totals
   Value first =
       arith::DivUIOp::create(builder, loc, threadBase(scan.layout, scan.axis), i32(scan.length));
   int64_t columns = scan.groups.size();
-  ifTrue(digitsAreZero(scan.layout.replicaDigits()), [&] {
+  auto storeTotals = [&] {
     Value own = totalOf(first);
     for (int64_t piece = 0; piece < scan.numPieces; ++piece)
       for (int64_t column = 0; column < columns; column += width)
         storeVector(gep(own, 4 * (scan.distanceOf(piece) * pitch + scan.offsetOf(column))),
                     ValueRange(totals[piece]).slice(column, width));
-  });
-  finishExchange(/*inWarp=*/false);
+  };
+  if (isNew) {
+    ifTrue(digitsAreZero(scan.layout.replicaDigits()), storeTotals);
+    finishExchange(/*inWarp=*/false);
+  } else {
+    emitted.blockReads = true; // behind other barriers
+  }
   for (int64_t piece = 0; piece < scan.numPieces; ++piece) {
     Value own = arith::AddIOp::create(builder, loc, first, i32(scan.distanceOf(piece)));
     Value place = arith::RemUIOp::create(builder, loc, own, i32(scan.perRun));

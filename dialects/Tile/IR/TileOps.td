@@ -398,7 +398,7 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure]> {
   let hasFolder = 1;
 }
 
-def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+def Tile_AllocOp : Tile_Op<"alloc"> {
   let summary = "a shared-memory buffer that lives as long as the block";
   let description = [{
     Its contents are unspecified until they are stored.
@@ -408,7 +408,7 @@ def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
     %b = tile.alloc : !tile.shared<64x64xbf16, #tile.swizzled<128>>
     ```
   }];
-  let results = (outs Tile_SharedType:$result);
+  let results = (outs Res<Tile_SharedType, "the buffer", [MemAlloc]>:$result);
   let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }
 
