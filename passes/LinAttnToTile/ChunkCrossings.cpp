@@ -35,47 +35,40 @@ void CrossInBlock::ready() { tile::BarrierOp::create(builder, loc, /*async_proxy
 // Fields
 //===----------------------------------------------------------------------===//
 
-Value WorkspaceFields::next(ArrayRef<int64_t> shape, Type element) {
-  constexpr int64_t dynamic = ShapedType::kDynamic;
-  SmallVector<int64_t> sizes{dynamic, dynamic}, strides{dynamic, dynamic};
-  llvm::append_range(sizes, shape);
-  strides.resize(sizes.size());
-  int64_t elements = 1;
-  for (size_t i = shape.size(); i-- > 0; elements *= shape[i])
-    strides[2 + i] = elements;
-  auto layout = StridedLayoutAttr::get(element.getContext(), /*offset=*/0, strides);
-  Value field =
-      tile::PartOp::create(builder, loc, MemRefType::get(sizes, element, layout), workspace, end);
-  end = llvm::alignTo(end + elements * element.getIntOrFloatBitWidth() / 8, 16);
-  return field;
+/// Fields start where rows of banks do; rows are whole rounds of copies of 16 bytes by 128 threads.
+static constexpr int64_t kFieldAlignment = 128, kRowAlignment = 2048;
+
+int64_t WorkspaceFields::next(tile::SharedType type) {
+  int64_t start = end;
+  end = llvm::alignTo(start + llvm::cantFail(tile::getLayout(type)).totalBytes(), kFieldAlignment);
+  return start;
 }
 
-static SmallVector<int64_t> lastAxes(size_t rank) {
-  return rank == 1 ? SmallVector<int64_t>{2} : SmallVector<int64_t>{2, 3};
+int64_t WorkspaceFields::bytes() const {
+  return llvm::alignTo(std::max<int64_t>(end, 1), kRowAlignment);
+}
+
+static tile::SharedType plainRow(ArrayRef<int64_t> shape, Type element) {
+  MLIRContext *context = element.getContext();
+  return tile::SharedType::get(context, shape, element, tile::SwizzledAttr::get(context, 0));
 }
 
 //===----------------------------------------------------------------------===//
 // To memory
 //===----------------------------------------------------------------------===//
 
-static void storeField(OpBuilder &builder, Location loc, Value value, Value field, Value chunk,
-                       Value head) {
-  size_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
-  SmallVector<Value> indices{chunk, head};
-  indices.append(rank, zero);
-  tile::StoreOp::create(builder, loc, value, field, indices, lastAxes(rank),
-                        builder.getDenseBoolArrayAttr(SmallVector<bool>(rank, true)),
-                        /*count=*/Value());
+void CrossToMemory::store(Value value, tile::SharedType type) {
+  tile::StoreImageOp::create(builder, loc, value, workspace, ValueRange{chunk, head},
+                             fields.next(type), type);
 }
 
 Value CrossToMemory::matrix(Value value, tile::SharedType type) {
-  storeField(builder, loc, value, fields.next(type.getShape(), type.getElementType()), chunk, head);
+  store(value, type);
   return tile::AllocOp::create(builder, loc, type);
 }
 
 Value CrossToMemory::vector(Value value, RankedTensorType type) {
-  storeField(builder, loc, value, fields.next(type.getShape(), type.getElementType()), chunk, head);
+  store(value, plainRow(type.getShape(), type.getElementType()));
   return arith::ConstantOp::create(builder, loc,
                                    DenseElementsAttr::get(type, builder.getF32FloatAttr(0)));
 }
@@ -86,54 +79,40 @@ Value CrossToMemory::vector(Value value, RankedTensorType type) {
 
 CrossFromMemory::CrossFromMemory(OpBuilder &builder, Location loc, Value workspace,
                                  Value firstChunk, Value head)
-    : builder(builder), loc(loc), fields(builder, loc, workspace), firstChunk(firstChunk),
-      head(head) {
-  firstCommit = tile::CopyCommitOp::create(builder, loc);
+    : builder(builder), loc(loc), workspace(workspace), head(head) {
+  int64_t bytes = cast<MemRefType>(workspace.getType()).getShape().back();
+  rowType = plainRow({bytes}, builder.getI8Type());
+  ring = tile::AllocOp::create(builder, loc, plainRow({2, 1, bytes}, builder.getI8Type()));
+  fetch(firstChunk, arith::ConstantIntOp::create(builder, loc, 0, 32));
 }
 
-void CrossFromMemory::startChunk(Value turn, Value next) {
-  nextChunk = next;
+Value CrossFromMemory::stageOf(Value turn) {
+  return tile::StageOp::create(builder, loc, rowType, ring, turn);
+}
+
+void CrossFromMemory::fetch(Value chunk, Value turn) {
+  tile::CopyAsyncOp::create(builder, loc, workspace, ValueRange{chunk, head}, stageOf(turn));
+  tile::CopyCommitOp::create(builder, loc);
+}
+
+void CrossFromMemory::startChunk(Value turn, Value nextChunk) {
   Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
-  stage = arith::AndIOp::create(builder, loc, turn, one);
-  nextStage = arith::XOrIOp::create(builder, loc, stage, one);
-  // Behind the barrier every thread sees what all have copied, and none still reads the buffers
+  Value stage = arith::AndIOp::create(builder, loc, turn, one);
+  // Behind the barrier every thread sees what all have copied, and none still reads the buffer
   // of the chunk before.
   tile::CopyWaitOp::create(builder, loc, 0);
   tile::BarrierOp::create(builder, loc, /*async_proxy=*/false);
-  nextCommit = tile::CopyCommitOp::create(builder, loc);
+  fetch(nextChunk, arith::XOrIOp::create(builder, loc, stage, one));
+  row = stageOf(stage);
 }
 
-/// The buffer of the next field for this chunk.
-Value CrossFromMemory::fetch(ArrayRef<int64_t> shape, Type element, tile::SwizzledAttr swizzle) {
-  auto one = tile::SharedType::get(builder.getContext(), shape, element, swizzle);
-  SmallVector<int64_t> ringShape{2};
-  if (shape.size() == 1)
-    ringShape.push_back(1);
-  llvm::append_range(ringShape, shape);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(firstCommit);
-  Value ring = tile::AllocOp::create(
-      builder, loc, tile::SharedType::get(builder.getContext(), ringShape, element, swizzle));
-  Value field = fields.next(shape, element);
-  auto copy = [&](Value chunk, Value turn) {
-    Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
-    SmallVector<Value> indices{chunk, head};
-    indices.append(shape.size(), zero);
-    Value buffer = tile::StageOp::create(builder, loc, one, ring, turn);
-    tile::CopyAsyncOp::create(builder, loc, field, indices, lastAxes(shape.size()), buffer);
-  };
-  copy(firstChunk, arith::ConstantIntOp::create(builder, loc, 0, 32));
-  builder.setInsertionPoint(nextCommit);
-  copy(nextChunk, nextStage);
-  return tile::StageOp::create(builder, loc, one, ring, stage);
+Value CrossFromMemory::part(tile::SharedType type) {
+  return tile::LocalPartOp::create(builder, loc, type, row, fields.next(type));
 }
 
-Value CrossFromMemory::matrix(Value, tile::SharedType type) {
-  return fetch(type.getShape(), type.getElementType(), type.getLayout());
-}
+Value CrossFromMemory::matrix(Value, tile::SharedType type) { return part(type); }
 
 Value CrossFromMemory::vector(Value, RankedTensorType type) {
-  auto plain = tile::SwizzledAttr::get(builder.getContext(), 0);
-  Value buffer = fetch(type.getShape(), type.getElementType(), plain);
+  Value buffer = part(plainRow(type.getShape(), type.getElementType()));
   return tile::LocalLoadOp::create(builder, loc, type, buffer);
 }

@@ -33,20 +33,15 @@ private:
   mlir::Location loc;
 };
 
-/// Where the next field of a workspace's rows begins.
+/// Where the fields of a workspace's rows are.
 class WorkspaceFields {
 public:
-  /// `workspace`: bytes [chunks, HV, row bytes].
-  WorkspaceFields(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value workspace)
-      : builder(builder), loc(loc), workspace(workspace) {}
-  /// The next field: memory [chunks, HV, shape...].
-  mlir::Value next(llvm::ArrayRef<int64_t> shape, mlir::Type element);
-  int64_t bytes() const { return end; }
+  /// The place of the next field, a buffer of this type.
+  int64_t next(tile::SharedType type);
+  /// Of a row.
+  int64_t bytes() const;
 
 private:
-  mlir::OpBuilder &builder;
-  mlir::Location loc;
-  mlir::Value workspace;
   int64_t end = 0;
 };
 
@@ -54,23 +49,25 @@ private:
 /// are those of the other kernel, and go away here.
 class CrossToMemory : public ChunkCrossing {
 public:
-  /// `chunk`, `head`: index, the row of the workspace.
+  /// `workspace`: bytes [chunks, HV, row]; `chunk`, `head`: index, the row of it.
   CrossToMemory(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value workspace,
                 mlir::Value chunk, mlir::Value head)
-      : builder(builder), loc(loc), fields(builder, loc, workspace), chunk(chunk), head(head) {}
+      : builder(builder), loc(loc), workspace(workspace), chunk(chunk), head(head) {}
   mlir::Value matrix(mlir::Value value, tile::SharedType type) override;
   mlir::Value vector(mlir::Value value, mlir::RankedTensorType type) override;
   int64_t bytes() const { return fields.bytes(); }
 
 private:
+  void store(mlir::Value value, tile::SharedType type);
+
   mlir::OpBuilder &builder;
   mlir::Location loc;
   WorkspaceFields fields;
-  mlir::Value chunk, head;
+  mlir::Value workspace, chunk, head;
 };
 
 /// Reads the fields of a loop's chunks, of each one while the chunk before it is walked. Two
-/// buffers per field take turns.
+/// buffers take turns.
 class CrossFromMemory : public ChunkCrossing {
 public:
   /// The builder is before the loop, which starts with `firstChunk`.
@@ -83,13 +80,15 @@ public:
   mlir::Value vector(mlir::Value value, mlir::RankedTensorType type) override;
 
 private:
-  mlir::Value fetch(llvm::ArrayRef<int64_t> shape, mlir::Type element, tile::SwizzledAttr swizzle);
+  mlir::Value stageOf(mlir::Value turn);
+  void fetch(mlir::Value chunk, mlir::Value turn);
+  mlir::Value part(tile::SharedType type);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
   WorkspaceFields fields;
-  mlir::Value firstChunk, head, nextChunk, stage, nextStage;
-  mlir::Operation *firstCommit, *nextCommit = nullptr; ///< fields' copies go before them
+  mlir::Value workspace, head, ring, row;
+  tile::SharedType rowType;
 };
 
 } // namespace dl

@@ -388,11 +388,12 @@ Value ChunkEmitter::tokensOf(const Coefficient &coefficient) {
 }
 
 Value ChunkEmitter::valuesOf(const Product &product, ChunkSide side) {
-  Value tokens = tokensOf(product);
+  Value tokens = ifThere(tokensOf(product));
   Value result = tokens ? onValues(tokens, side) : Value();
   for (const Factor &factor : product.factors)
     if (factor.isPerValue())
-      result = multiply(result, emitFactor(factor, side));
+      result = multiply(result, side == ChunkSide::Writes ? ifThere(emitFactor(factor, side))
+                                                          : emitFactor(factor, side));
   return result;
 }
 
@@ -412,6 +413,8 @@ Value ChunkEmitter::localsOf(const analysis::AffineForm &form, ChunkSide side) {
   for (const analysis::LocalTerm &term : form.locals) {
     Value value = hasColumns(term.value) ? valueOf(term.value, side)
                                          : onValues(asTokens(placed.lookup(term.value)), side);
+    if (side == ChunkSide::Writes)
+      value = ifThere(value);
     sum = add(sum, multiply(value, valuesOf(term.coefficient, side)));
   }
   return sum;
@@ -627,7 +630,7 @@ Value ChunkEmitter::product(Value a, Value b, Value c, bool transposed) {
 /// B, transposed.
 Value ChunkEmitter::emitWrites(Value state) {
   RankedTensorType values = layouts.values(ChunkSide::Writes, builder.getF32Type());
-  Value written = ifThere(localsOf(write().value, ChunkSide::Writes));
+  Value written = localsOf(write().value, ChunkSide::Writes);
   if (!written)
     written = zero(values);
   if (!feedbackInShared)

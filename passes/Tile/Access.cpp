@@ -48,8 +48,8 @@ int64_t tile::requiredAlignment(BlockArgument memory) {
   auto type = cast<MemRefType>(memory.getType());
   int64_t width = 1;
   for (Operation *user : memory.getUsers()) {
-    if (isa<PartOp>(user))
-      return 16; // what holds of parts holds of them all
+    if (isa<StoreImageOp, CopyAsyncOp>(user))
+      return 16;
     if (auto load = dyn_cast<LoadOp>(user))
       width = std::max(width, accessWidth(type, load.getAxes(), load.getResult().getType()));
     if (auto load = dyn_cast<RingLoadOp>(user))

@@ -103,8 +103,8 @@ Value GramExpansion::isLater(int64_t half) {
                                splat(integers, builder.getI32IntegerAttr(0)));
 }
 
-/// Vectors that come from memory in the type of products lie in shared memory between levels, exactly:
-/// in registers they would be alive through all of them.
+/// Vectors that come from memory in the type of products lie in shared memory between levels,
+/// exactly: in registers they would be alive through all of them.
 void GramExpansion::stageVectors() {
   SmallVector<Value> vectors(op.getX());
   vectors.push_back(op.getA());

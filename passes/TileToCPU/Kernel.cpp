@@ -90,11 +90,12 @@ void LaneLowering::emitArguments(Value parameters) {
 // Ops in program order
 //===----------------------------------------------------------------------===//
 
-/// Memrefs come as arguments or parts of them and shared buffers from tile.alloc or tile.stage:
-/// neither is chosen or carried at run time.
+/// Memrefs come as arguments, shared buffers from tile.alloc and as parts of such: neither is
+/// carried at run time.
 static LogicalResult checkTypes(Operation &op) {
   for (Type type : op.getResultTypes())
-    if (!type.isIntOrIndexOrFloat() && !isDistributed(type) && !isa<AllocOp, StageOp, PartOp>(op))
+    if (!type.isIntOrIndexOrFloat() && !isDistributed(type) &&
+        !isa<AllocOp, StageOp, LocalPartOp>(op))
       return op.emitOpError("expected results that are scalars or distributed tensors, got ")
              << type;
   return success();
@@ -143,7 +144,8 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](StoreOp store) { return lowerStore(store); })
       .Case([&](IsPresentOp present) { return lowerIsPresent(present); })
       .Case<GridWaitOp, GridReleaseOp>([](auto) { return success(); }) // one grid after another
-      .Case([&](PartOp part) { return lowerPart(part); })
+      .Case([&](StoreImageOp store) { return lowerStoreImage(store); })
+      .Case([&](LocalPartOp part) { return lowerLocalPart(part); })
       .Case([&](AllocOp alloc) { return lowerAlloc(alloc); })
       .Case([&](StageOp stage) { return lowerStage(stage); })
       .Case([&](CopyAsyncOp copy) { return lowerCopyAsync(copy); })

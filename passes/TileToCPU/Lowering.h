@@ -117,7 +117,9 @@ private:
   mlir::LogicalResult lowerStore(StoreOp op);
   void lowerScalarAccess(mlir::Operation *op);
   mlir::LogicalResult lowerIsPresent(IsPresentOp op);
-  mlir::LogicalResult lowerPart(PartOp op);
+  mlir::Value rowOfBytes(mlir::Value memory, mlir::ValueRange indices);
+  mlir::LogicalResult lowerStoreImage(StoreImageOp op);
+  mlir::LogicalResult lowerLocalPart(LocalPartOp op);
   mlir::LogicalResult lowerAlloc(AllocOp op);
   mlir::LogicalResult lowerStage(StageOp op);
   mlir::LogicalResult lowerCopyAsync(CopyAsyncOp op);

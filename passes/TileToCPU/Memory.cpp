@@ -131,17 +131,27 @@ void LaneLowering::lowerScalarAccess(Operation *op) {
   host->store(scalars.lookup(store.getValueToStore()), pointer);
 }
 
-LogicalResult LaneLowering::lowerPart(PartOp op) {
-  const View &bytes = views.find(op.getMemory())->second;
-  View part;
-  part.type = cast<MemRefType>(op.getResult().getType());
-  part.pointer = host->bytes(bytes.pointer, host->i64(op.getOffset()));
-  int64_t elementBytes = part.type.getElementTypeBitWidth() / 8;
-  for (auto [dim, stride] : llvm::enumerate(part.type.getStridesAndOffset().first))
-    part.strides.push_back(ShapedType::isDynamic(stride)
-                               ? host->div(bytes.strides[dim], elementBytes)
-                               : host->i64(stride));
-  views[op.getResult()] = part;
+Value LaneLowering::rowOfBytes(Value memory, ValueRange indices) {
+  const View &view = views.find(memory)->second;
+  Value offset = host->i64(0);
+  for (auto [index, stride] : llvm::zip_first(indices, view.strides))
+    offset = host->add(offset, host->mul(host->toI64(scalars.lookup(index)), stride));
+  return host->bytes(view.pointer, offset);
+}
+
+LogicalResult LaneLowering::lowerStoreImage(StoreImageOp op) {
+  const Layout &layout = layoutOf(op.getValue().getType());
+  layout::SharedLayout shared = llvm::cantFail(getLayout(op.getBufferType()));
+  Value row = rowOfBytes(op.getMemory(), op.getIndices());
+  auto body = [&](Value thread, Value reg, const Coordinates &coordinates) {
+    host->ifTrue(insideShape(layout, coordinates), [&] {
+      Value value = loadElement(op.getValue(), flat(layout, thread, reg));
+      Value place =
+          host->add(sharedOffset(shared, coordinates), static_cast<int64_t>(op.getOffset()));
+      host->store(value, host->bytes(row, place));
+    });
+  };
+  forEachElement(layout, body, /*ownersOnly=*/true);
   return success();
 }
 
@@ -174,22 +184,20 @@ LogicalResult LaneLowering::lowerStage(StageOp op) {
   return success();
 }
 
+LogicalResult LaneLowering::lowerLocalPart(LocalPartOp op) {
+  SharedBuffer buffer = sharedBuffers.find(op.getBytes())->second;
+  buffer.offset += op.getOffset();
+  buffer.layout = llvm::cantFail(getLayout(op.getResult().getType()));
+  sharedBuffers[op.getResult()] = buffer;
+  return success();
+}
+
 /// Nothing is in the background here: what is copied is there at once.
 LogicalResult LaneLowering::lowerCopyAsync(CopyAsyncOp op) {
-  const View &view = views.find(op.getMemory())->second;
-  Type element = view.type.getElementType();
-  ArrayRef<int64_t> shape = op.getBuffer().getType().getShape(), axes = op.getAxes();
-  Value start = elementPointer(view, llvm::to_vector(op.getIndices()));
-  bool isMatrix = axes.size() == 2;
-  host->loop(isMatrix ? shape[0] : 1, [&](Value row) {
-    host->loop(shape.back(), [&](Value column) {
-      Value offset = host->mul(column, view.strides[axes.back()]);
-      if (isMatrix)
-        offset = host->add(offset, host->mul(row, view.strides[axes[0]]));
-      Value value = host->load(host->element(start, element, offset), element);
-      host->store(value, sharedElement(op.getBuffer(),
-                                       isMatrix ? Coordinates{row, column} : Coordinates{column}));
-    });
+  Value row = rowOfBytes(op.getMemory(), op.getIndices());
+  host->loop(op.getBuffer().getType().getShape()[0], [&](Value place) {
+    Value value = host->load(host->bytes(row, place), host->getI8Type());
+    host->store(value, sharedElement(op.getBuffer(), {place}));
   });
   return success();
 }

@@ -1,12 +1,12 @@
-//===- Copy.cpp - Copies to shared memory in the background ---------------===//
+//===- Copy.cpp - Rows of bytes, and their copies in the background -------===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// cp.async moves 16 bytes per thread. Piece number p of a tile is piece p % P of row p / P, with P
-// pieces in a row; the threads take neighbouring pieces, so that they lie side by side in memory.
+// cp.async moves 16 bytes per thread. Neighbouring threads take neighbouring pieces, and a thread's
+// pieces are a constant distance apart on both sides: one address for each side serves them all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,31 +20,33 @@ using namespace dl::tile;
 
 static constexpr int64_t kPieceBytes = 16;
 
+/// The start of a row.
+Value KernelLowering::rowOfBytes(Value memory, ValueRange indices) {
+  const View &view = views.find(memory)->second;
+  Value offset = i64(0);
+  for (auto [index, stride] : llvm::zip_first(indices, view.strides))
+    offset = arith::AddIOp::create(builder, loc, offset, distanceOf(scalar(index), stride));
+  return gep(view.pointer, offset);
+}
+
+void KernelLowering::lowerStoreImage(StoreImageOp op) {
+  Value buffer = gep(rowOfBytes(op.getMemory(), op.getIndices()), op.getOffset());
+  storeToBuffer(op.getValue(), op.getBufferType(), buffer);
+}
+
 void KernelLowering::lowerCopyAsync(CopyAsyncOp op) {
-  const View &view = views.find(op.getMemory())->second;
-  layout::SharedLayout shared = llvm::cantFail(getLayout(op.getBuffer().getType()));
-  int64_t elements = kPieceBytes / shared.elementBytes;
-  int64_t perRow = shared.columns() / elements, pieces = shared.rows() * perRow;
-  Value start = arith::MulIOp::create(builder, loc, elementOffset(view, op.getIndices()),
-                                      i64(shared.elementBytes));
-  Value memory = gep(view.pointer, start), buffer = bufferPointer(op.getBuffer());
-  Value rowBytes =
-      arith::MulIOp::create(builder, loc, view.strides[op.getAxes()[0]], i64(shared.elementBytes));
-  int64_t threads = kernel.getThreads();
-  for (int64_t first = 0; first < pieces; first += threads) {
-    Value piece = arith::AddIOp::create(builder, loc, threadId(), i32(first));
-    Value row = arith::DivUIOp::create(builder, loc, piece, i32(perRow));
-    Value inRow = arith::RemUIOp::create(builder, loc, piece, i32(perRow));
-    Value column = arith::MulIOp::create(builder, loc, inRow, i32(elements));
+  int64_t bytes = op.getBuffer().getType().getShape()[0];
+  int64_t stride = kPieceBytes * static_cast<int64_t>(kernel.getThreads());
+  Value first = arith::MulIOp::create(builder, loc, threadId(), i32(kPieceBytes));
+  Value from = gep(rowOfBytes(op.getMemory(), op.getIndices()), toI64(first));
+  Value to = gep(bufferPointer(op.getBuffer()), toI64(first));
+  for (int64_t offset = 0; offset < bytes; offset += stride) {
     Value mask;
-    if (pieces - first < threads)
-      mask = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, piece, i32(pieces));
+    if (offset + stride > bytes)
+      mask = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, first,
+                                   i32(bytes - offset));
     ifTrue(mask, [&] {
-      Value from = arith::AddIOp::create(
-          builder, loc, arith::MulIOp::create(builder, loc, toI64(row), rowBytes),
-          toI64(arith::MulIOp::create(builder, loc, inRow, i32(kPieceBytes))));
-      Value to = gep(buffer, toI64(sharedOffset(shared, {row, column})));
-      NVVM::CpAsyncOp::create(builder, loc, to, gep(memory, from), kPieceBytes,
+      NVVM::CpAsyncOp::create(builder, loc, gep(to, offset), gep(from, offset), kPieceBytes,
                               NVVM::LoadCacheModifierKind::CG, /*cpSize=*/Value());
     });
   }

@@ -443,11 +443,20 @@ LogicalResult KernelLowering::lower(Operation *op) {
                                                           i32(layout.matrixBytes()));
         return success();
       })
-      .Case([&](PartOp part) { return lowerPart(part), success(); })
+      .Case([&](LocalPartOp part) {
+        sharedBuffers[part.getResult()] = sharedBuffers.lookup(part.getBytes()) + part.getOffset();
+        stages[part.getResult()] = stages.lookup(part.getBytes());
+        return success();
+      })
+      .Case([&](StoreImageOp store) { return lowerStoreImage(store), success(); })
       .Case([&](CopyAsyncOp copy) { return lowerCopyAsync(copy), success(); })
       .Case([&](CopyCommitOp) { return lowerCopyCommit(), success(); })
       .Case([&](CopyWaitOp wait) { return lowerCopyWait(wait.getPending()), success(); })
-      .Case([&](LocalStoreOp store) { return lowerLocalStore(store), success(); })
+      .Case([&](LocalStoreOp store) {
+        storeToBuffer(store.getValue(), store.getBuffer().getType(),
+                      bufferPointer(store.getBuffer()));
+        return success();
+      })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load), success(); })
       .Case([&](BarrierOp barrier) {
         if (barrier.getAsyncProxy())

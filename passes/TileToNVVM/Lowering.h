@@ -69,9 +69,9 @@ private:
   mlir::LogicalResult lowerStore(StoreOp op);
   void lowerScalarStore(mlir::memref::StoreOp op);
   void lowerIsPresent(IsPresentOp op);
-  void lowerPart(PartOp op);
   mlir::Value sharedOffset(const layout::SharedLayout &shared, mlir::ValueRange coordinate);
-  void lowerLocalStore(LocalStoreOp op);
+  void storeToBuffer(mlir::TypedValue<mlir::RankedTensorType> value, SharedType type,
+                     mlir::Value buffer);
   void lowerLocalLoad(LocalLoadOp op);
   mlir::Value distanceOf(mlir::Value index, mlir::Value stride);
   mlir::Value elementOffset(const View &view, mlir::ValueRange indices);
@@ -83,6 +83,8 @@ private:
   mlir::Value maskOf(const Access &access, int64_t reg);
 
   // Copy.cpp
+  mlir::Value rowOfBytes(mlir::Value memory, mlir::ValueRange indices);
+  void lowerStoreImage(StoreImageOp op);
   void lowerCopyAsync(CopyAsyncOp op);
   void lowerCopyWait(int64_t pending);
   void lowerCopyCommit();

@@ -280,28 +280,6 @@ void KernelLowering::lowerScalarStore(memref::StoreOp op) {
   ifTrue(first, [&] { storeVector(gep(view.pointer, bytes), scalar(op.getValueToStore())); });
 }
 
-/// Rows are as far apart as those of the bytes. Their distances in elements are computed where
-/// those in bytes are: whatever an index is multiplied by is known before it.
-void KernelLowering::lowerPart(PartOp op) {
-  const View bytes = views.find(op.getMemory())->second;
-  View part;
-  part.type = cast<MemRefType>(op.getResult().getType());
-  part.readOnly = bytes.readOnly;
-  part.pointer = gep(bytes.pointer, op.getOffset());
-  for (auto [dim, stride] : llvm::enumerate(part.type.getStridesAndOffset().first)) {
-    if (!ShapedType::isDynamic(stride)) {
-      part.strides.push_back(i64(stride));
-      continue;
-    }
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointAfterValue(bytes.strides[dim]);
-    Value elements = arith::DivUIOp::create(builder, loc, narrow(bytes.strides[dim]),
-                                            i32(part.type.getElementTypeBitWidth() / 8));
-    part.strides.push_back(arith::ExtUIOp::create(builder, loc, builder.getI64Type(), elements));
-  }
-  views[op.getResult()] = std::move(part);
-}
-
 void KernelLowering::lowerIsPresent(IsPresentOp op) {
   const View &view = views.find(op.getMemory())->second;
   scalars.map(op.getPresent(),
@@ -335,14 +313,15 @@ Value KernelLowering::sharedOffset(const layout::SharedLayout &shared, ValueRang
   return offset;
 }
 
-void KernelLowering::lowerLocalStore(LocalStoreOp op) {
-  layout::RegisterLayout layout = llvm::cantFail(getLayout(op.getValue().getType()));
-  layout::SharedLayout shared = llvm::cantFail(getLayout(op.getBuffer().getType()));
+/// `buffer`: its start, in shared memory or elsewhere.
+void KernelLowering::storeToBuffer(TypedValue<RankedTensorType> value, SharedType type,
+                                   Value buffer) {
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(value.getType()));
+  layout::SharedLayout shared = llvm::cantFail(getLayout(type));
   SmallVector<Value> base;
   for (unsigned axis = 0; axis < layout.rank(); ++axis)
     base.push_back(threadBase(layout, axis));
-  Value buffer = bufferPointer(op.getBuffer());
-  Registers values = distributed(op.getValue());
+  Registers values = distributed(value);
   // Within a run of contiguous registers of at most 16 bytes the swizzle keeps neighbours together.
   int64_t width = 1, limit = layout.contiguousRegisters(layout.rank() - 1);
   while (limit % (2 * width) == 0 && 2 * width * shared.elementBytes <= 16 &&

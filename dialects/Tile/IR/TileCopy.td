@@ -1,4 +1,4 @@
-//===- TileCopy.td - Memory in parts, rings of buffers and copies in the background ---===//
+//===- TileCopy.td - Rows of bytes, rings of buffers and copies in the background ---===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,27 +12,46 @@
 #ifndef DL_DIALECTS_TILE_TILECOPY
 #define DL_DIALECTS_TILE_TILECOPY
 
-def Tile_PartOp : Tile_Op<"part", [Pure]> {
-  let summary = "a run of bytes of each row of a byte array, as an array of its own";
+def Tile_StoreImageOp : Tile_Op<"store_image", [MemoryEffects<[MemWrite]>]> {
+  let summary = "registers to global memory, as a buffer in shared memory would hold them";
   let description = [{
-    The last dimension of the operand, of bytes, is cut into parts which hold arrays of other types: of every row the bytes
-    from `offset` on are the trailing dimensions of the result, packed. Leading dimensions are those of the operand, whose
-    rows are as far apart as they were: its dynamic strides are multiples of 16 bytes.
+    The last dimension of the memory is a row of bytes. From byte `offset` of the row that `indices` choose, the elements are
+    written where a buffer of the type `as` has them: a copy of the row to shared memory then holds that buffer.
 
     Constraints:
-    - C1: the operand is an argument of the kernel, of i8, its last dimension static and packed.
-    - C2: the result has the leading dimensions of the operand, with dynamic strides, and static, packed ones behind them,
-      which lie inside of the row.
-    - C3: `offset` is a multiple of 16.
+    - C1: the memory is of i8 with one index per dimension but the last, which is static and packed.
+    - C2: `as` has the shape and the element type of the tensor.
+    - C3: `offset` is a multiple of 16, and the buffer lies inside of the row.
 
     Example:
     ```mlir
-    %f = tile.part %workspace offset 4096 : memref<?x?x12288xi8, strided<[?, ?, 1]>> -> memref<?x?x32x128xbf16, strided<[?, ?, 128, 1]>>
+    tile.store_image %x, %workspace[%c, %h] offset 4096 as !tile.shared<32x128xbf16, #tile.swizzled<128>>
+        : tensor<32x128xbf16, #rows>, memref<?x?x12288xi8, strided<[?, ?, 1]>>
     ```
   }];
-  let arguments = (ins AnyMemRef:$memory, I64Attr:$offset);
-  let results = (outs AnyMemRef:$result);
-  let assemblyFormat = "$memory `offset` $offset attr-dict `:` type($memory) `->` type($result)";
+  let arguments = (ins Tile_Distributed:$value, AnyMemRef:$memory, Variadic<Index>:$indices, I64Attr:$offset, TypeAttr:$image);
+  let assemblyFormat = "$value `,` $memory `[` $indices `]` `offset` $offset `as` $image attr-dict `:` type($value) `,` type($memory)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    SharedType getBufferType() { return ::mlir::cast<SharedType>(getImage()); }
+  }];
+}
+
+def Tile_LocalPartOp : Tile_Op<"local_part", [Pure]> {
+  let summary = "a buffer inside of a buffer of bytes";
+  let description = [{
+    Constraints:
+    - C1: the operand is one row of i8.
+    - C2: `offset` is a multiple of 16, and the result lies inside of the operand.
+
+    Example:
+    ```mlir
+    %b = tile.local_part %row offset 4096 : !tile.shared<12288xi8, #tile.swizzled<0>> -> !tile.shared<32x128xbf16, #tile.swizzled<128>>
+    ```
+  }];
+  let arguments = (ins Tile_SharedType:$bytes, I64Attr:$offset);
+  let results = (outs Tile_SharedType:$result);
+  let assemblyFormat = "$bytes `offset` $offset attr-dict `:` qualified(type($bytes)) `->` qualified(type($result))";
   let hasVerifier = 1;
 }
 
@@ -54,29 +73,25 @@ def Tile_StageOp : Tile_Op<"stage", [Pure]> {
 }
 
 def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "global to shared memory, in the background";
+  let summary = "a row of bytes from global to shared memory, in the background";
   let description = [{
-    Copies the tile of the buffer's shape whose first element `indices` locate; buffer axis i runs along memref dimension
-    axes[i]. Pieces of 16 bytes are dealt to the threads, none of which waits: the copies issued since the last
-    `tile.copy_commit` make up a group, and `tile.copy_wait` waits for groups. Nothing is left out, so the tile lies in
-    the memory.
+    Copies the row of the memory's last dimension that `indices` choose. Pieces of 16 bytes are dealt to the threads, none
+    of which waits: the copies issued since the last `tile.copy_commit` make up a group, and `tile.copy_wait` waits for
+    groups.
 
-    Constraints:
-    - C1: one index per memref dimension; as many distinct axes in range as the buffer has, one or two, of which the last
-      one is packed.
-    - C2: element types agree; the rows of the buffer are a multiple of 16 bytes and swizzled or packed.
-    - C3: the memory comes from `tile.part`, by which its rows are aligned.
+    Constraint C1: the memory is of i8 with one index per dimension but the last, which is static, packed and as long as the
+    buffer, a row of i8 of a multiple of 16 bytes.
 
     Example:
     ```mlir
-    tile.copy_async %f[%c, %h, %c0, %c0] axes [2, 3] into %b : memref<?x?x32x128xbf16, strided<[?, ?, 128, 1]>>, !tile.shared<32x128xbf16, #tile.swizzled<128>>
+    tile.copy_async %workspace[%c, %h] into %row : memref<?x?x12288xi8, strided<[?, ?, 1]>>, !tile.shared<12288xi8, #tile.swizzled<0>>
     tile.copy_commit
     tile.copy_wait 0
     tile.barrier
     ```
   }];
-  let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes, Tile_SharedType:$buffer);
-  let assemblyFormat = "$memory `[` $indices `]` `axes` $axes `into` $buffer attr-dict `:` type($memory) `,` qualified(type($buffer))";
+  let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, Tile_SharedType:$buffer);
+  let assemblyFormat = "$memory `[` $indices `]` `into` $buffer attr-dict `:` type($memory) `,` qualified(type($buffer))";
   let hasVerifier = 1;
 }
 

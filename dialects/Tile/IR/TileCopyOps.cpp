@@ -1,4 +1,4 @@
-//===- TileCopyOps.cpp - Verifiers of memory in parts and copies in the background ---===//
+//===- TileCopyOps.cpp - Verifiers of rows of bytes and copies in the background ---===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,44 +10,60 @@
 using namespace mlir;
 using namespace dl::tile;
 
-/// Bytes of the trailing static, packed dimensions, and how many there are.
-static std::pair<int64_t, int64_t> packedTail(MemRefType type) {
+/// The length of the memory's rows of bytes; 0 if it has none, or not one index for each dimension
+/// but that of the row.
+static int64_t rowBytes(MemRefType memory, ValueRange indices) {
   SmallVector<int64_t> strides;
-  int64_t offset, elements = 1, rank = 0;
-  if (failed(type.getStridesAndOffset(strides, offset)))
-    return {0, 0};
-  for (int64_t dim = type.getRank();
-       dim-- > 0 && !type.isDynamicDim(dim) && strides[dim] == elements; ++rank)
-    elements *= type.getDimSize(dim);
-  return {elements * type.getElementTypeBitWidth() / 8, rank};
+  int64_t offset, rank = memory.getRank();
+  bool hasRows = rank > 0 && memory.getElementType().isInteger(8) &&
+                 static_cast<int64_t>(indices.size()) == rank - 1 &&
+                 succeeded(memory.getStridesAndOffset(strides, offset)) && strides.back() == 1 &&
+                 !memory.isDynamicDim(rank - 1);
+  return hasRows ? memory.getDimSize(rank - 1) : 0;
 }
 
-LogicalResult PartOp::verify() {
-  auto from = cast<MemRefType>(getMemory().getType()), to = cast<MemRefType>(getResult().getType());
-  auto argument = dyn_cast<BlockArgument>(getMemory());
-  auto [rowBytes, rowRank] = packedTail(from);
-  if (!argument || !isa<KernelOp>(argument.getOwner()->getParentOp()) ||
-      !from.getElementType().isInteger(8) || rowRank != 1)
-    return emitOpError("C1: expected an argument of bytes in packed rows, got ") << from;
-  auto [bytes, rank] = packedTail(to);
-  int64_t leading = from.getRank() - 1;
-  if (rank == 0 || to.getRank() - rank != leading ||
-      to.getShape().take_front(leading) != from.getShape().take_front(leading))
-    return emitOpError("C2: expected the leading dimensions of ")
-           << from << " and packed ones behind them, got " << to;
-  if (int64_t offset = getOffset(); offset < 0 || offset + bytes > rowBytes)
-    return emitOpError("C2: expected a part of ")
-           << rowBytes << " bytes, got " << bytes << " from " << offset << " on";
-  if (getOffset() % 16 != 0)
-    return emitOpError("C3: expected an offset that is a multiple of 16, got ") << getOffset();
+/// Whether a buffer lies in a row.
+static bool liesInside(int64_t offset, SharedType buffer, int64_t bytes) {
+  return offset >= 0 && offset % 16 == 0 &&
+         offset + llvm::cantFail(getLayout(buffer)).totalBytes() <= bytes;
+}
+
+static bool isRowOfBytes(SharedType type) {
+  return type.getShape().size() == 1 && type.getElementType().isInteger(8);
+}
+
+LogicalResult StoreImageOp::verify() {
+  auto memory = cast<MemRefType>(getMemory().getType());
+  int64_t bytes = rowBytes(memory, getIndices());
+  if (bytes == 0)
+    return emitOpError("C1: expected rows of i8 and an index for every other dimension, got ")
+           << memory << " and " << getIndices().size() << " indices";
+  auto image = dyn_cast<SharedType>(getImage());
+  RankedTensorType tensor = getValue().getType();
+  if (!image || image.getShape() != tensor.getShape() ||
+      image.getElementType() != tensor.getElementType())
+    return emitOpError("C2: expected a buffer for ") << tensor << ", got " << getImage();
+  if (!liesInside(getOffset(), image, bytes))
+    return emitOpError("C3: expected a multiple of 16 from which ")
+           << image << " fits into " << bytes << " bytes, got " << getOffset();
+  return success();
+}
+
+LogicalResult LocalPartOp::verify() {
+  if (!isRowOfBytes(getBytes().getType()))
+    return emitOpError("C1: expected a row of i8, got ") << getBytes().getType();
+  if (!liesInside(getOffset(), getResult().getType(), getBytes().getType().getShape()[0]))
+    return emitOpError("C2: expected a multiple of 16 from which ")
+           << getResult().getType() << " fits into " << getBytes().getType() << ", got "
+           << getOffset();
   return success();
 }
 
 LogicalResult StageOp::verify() {
   SharedType ring = getRing().getType(), one = getResult().getType();
   ArrayRef<int64_t> shape = ring.getShape().drop_front();
-  bool fits =
-      one.getShape() == shape || (shape.front() == 1 && one.getShape() == shape.drop_front());
+  bool fits = one.getShape() == shape ||
+              (shape.size() == 2 && shape.front() == 1 && one.getShape() == shape.drop_front());
   if (!getRing().getDefiningOp<AllocOp>() || ring.getShape().size() != 3 || !fits ||
       one.getElementType() != ring.getElementType() || one.getLayout() != ring.getLayout())
     return emitOpError("C1: expected one of the buffers of ") << ring << ", got " << one;
@@ -56,26 +72,12 @@ LogicalResult StageOp::verify() {
 
 LogicalResult CopyAsyncOp::verify() {
   auto memory = cast<MemRefType>(getMemory().getType());
+  int64_t bytes = rowBytes(memory, getIndices());
   SharedType buffer = getBuffer().getType();
-  ArrayRef<int64_t> axes = getAxes();
-  int64_t rank = memory.getRank();
-  auto inRange = [&](int64_t axis) { return axis >= 0 && axis < rank; };
-  SmallVector<int64_t> strides;
-  int64_t offset;
-  bool isMatrix = axes.size() == 2;
-  if (static_cast<int64_t>(getIndices().size()) != rank || axes.empty() || axes.size() > 2 ||
-      axes.size() != buffer.getShape().size() || !llvm::all_of(axes, inRange) ||
-      (isMatrix && axes[0] == axes[1]) || failed(memory.getStridesAndOffset(strides, offset)) ||
-      strides[axes.back()] != 1)
-    return emitOpError("C1: expected ")
-           << rank << " indices and the axes of the buffer, the last one packed, got "
-           << getIndices().size() << " and " << axes << " of " << memory;
-  int64_t bytes = buffer.getElementType().getIntOrFloatBitWidth() / 8;
-  if (buffer.getElementType() != memory.getElementType() ||
-      buffer.getShape().back() * bytes % 16 != 0)
-    return emitOpError("C2: expected rows of a multiple of 16 bytes of ")
-           << memory.getElementType() << ", got " << buffer;
-  if (!getMemory().getDefiningOp<PartOp>())
-    return emitOpError("C3: expected memory of tile.part");
+  if (bytes == 0 || bytes % 16 != 0 || !isRowOfBytes(buffer) || buffer.getShape()[0] != bytes)
+    return emitOpError(
+               "C1: expected rows of i8 of a multiple of 16 bytes, an index for every other "
+               "dimension and a buffer of one row, got ")
+           << memory << ", " << getIndices().size() << " indices and " << buffer;
   return success();
 }
