@@ -17,19 +17,20 @@ tile.kernel @levels(%x: memref<16x32xf32>, %l: memref<16x32xf32>, %o: memref<16x
   // CHECK: %[[N:.+]] = tile.alloc : !tile.shared<16x16xf32
   // CHECK: %[[EVEN:.+]] = tile.alloc : !tile.shared<16x32xbf16, #tile.swizzled<64>>
   // CHECK: %[[ODD:.+]] = tile.alloc : !tile.shared<16x32xbf16, #tile.swizzled<64>>
+  // CHECK: %[[G2:.+]] = arith.mulf %[[G]], %{{.+}} : tensor<16x32xf32
   // CHECK: %[[T:.+]] = tile.coordinate axis 0
   // CHECK: %[[BIT:.+]] = arith.andi %[[T]], %{{.+}} : tensor<16x32xi32
   // CHECK: %[[LATER:.+]] = arith.cmpi ne, %[[BIT]]
-  // CHECK: %[[BEHIND:.+]] = tile.scan %[[G]] axis 0 run 1 reverse exclusive
-  // CHECK: %[[BEFORE:.+]] = tile.scan %[[G]] axis 0 run 1 :
+  // CHECK: %[[BEHIND:.+]] = tile.scan %[[G2]] axis 0 run 1 reverse exclusive
+  // CHECK: %[[BEFORE:.+]] = tile.scan %[[G2]] axis 0 run 1 :
   // CHECK: %[[S:.+]] = arith.select %[[LATER]], %[[BEFORE]], %[[BEHIND]]
-  // CHECK: %[[E:.+]] = math.exp %[[S]]
+  // CHECK: %[[E:.+]] = math.exp2 %[[S]]
   // CHECK: %[[F:.+]] = arith.mulf %[[K]], %[[E]]
   // CHECK: %[[B:.+]] = arith.truncf %[[F]]
   // CHECK: tile.local_store %[[B]], %[[EVEN]]
   // CHECK-NEXT: tile.barrier
   // CHECK-NEXT: tile.gram %[[EVEN]] with %[[EVEN]] into %[[N]] half 1
-  // CHECK: tile.scan %[[G]] axis 0 run 2 reverse exclusive
+  // CHECK: tile.scan %[[G2]] axis 0 run 2 reverse exclusive
   // CHECK: tile.local_store %{{.+}}, %[[ODD]]
   // CHECK-NEXT: tile.barrier
   // CHECK-NEXT: tile.gram %[[ODD]] with %[[ODD]] into %[[N]] half 2
@@ -52,13 +53,14 @@ tile.kernel @plain(%x: memref<16x32xf32>, %l: memref<16xf32>, %o: memref<16x16xf
   // CHECK: %[[G:.+]] = tile.load {{.*}} -> tensor<16xf32,
   // CHECK: tile.gram %[[X:.+]] with %[[X]] into %[[N:.+]] : {{.*}}16x32xbf16
   // CHECK: %[[P:.+]] = tile.local_load %[[N]]
-  // CHECK: %[[C:.+]] = arith.maxnumf %[[G]]
+  // CHECK: %[[B:.+]] = arith.maxnumf %[[G]]
+  // CHECK: %[[C:.+]] = arith.mulf %[[B]]
   // CHECK: %[[W:.+]] = tile.scan %[[C]] axis 0 run 16 :
   // CHECK: %[[WS:.+]] = tile.expand %{{.+}} axis 0
   // CHECK: %[[R:.+]] = tile.scan %[[C]] axis 0 run 16 exclusive
   // CHECK: %[[RS:.+]] = tile.expand %{{.+}} axis 1
   // CHECK: %[[D:.+]] = arith.subf %[[RS]], %[[WS]]
-  // CHECK: %[[E:.+]] = math.exp %[[D]]
+  // CHECK: %[[E:.+]] = math.exp2 %[[D]]
   // CHECK: arith.mulf %[[P]], %[[E]]
   %n = tile.decayed_gram %k with %k decay %g inclusive [false] in bf16
       : tensor<16x32xf32, #rows> with tensor<16x32xf32, #rows> decay tensor<16xf32, #tokens> -> tensor<16x16xf32, #pairs>

@@ -28,8 +28,8 @@ struct CompileOptions {
   std::vector<std::pair<int64_t, int64_t>> dims; ///< (K, V)
   std::vector<std::string> stateLayouts, stateTypes, ioTypes, indexTypes;
   std::map<std::string, schedule::RecurrentOverrides> schedules; ///< forced, by kind
-  int64_t chunk = 0;    ///< of a prefill; 0: chosen
-  bool isFused = false; ///< a prefill in one kernel
+  int64_t chunk = 0;                                             ///< of a prefill; 0: chosen
+  bool isFused = false;                                          ///< a prefill in one kernel
   package::KernelRequest log; ///< only the fields of the kernels of a log are set
 };
 

@@ -46,6 +46,10 @@ KERNEL_VALUES = {
     "scale": "f32",
     "squares": VECTOR,
     "row": "i32",
+    "left": "i32",
+    "workspace": "memref<?x?x12288xi8, strided<[?, ?, 1]>>",
+    "c": "index",
+    "h": "index",
     "q": SLICE,
     "s": "tensor<128x64xf32, #rows>",
     "o": "tensor<64xbf16, #tile.slice<0, #rows>>",
@@ -64,6 +68,22 @@ KERNEL_VALUES_OF = {
     "`tile.local_store`": {
         "x": "tensor<64x64xbf16, #rows>",
         "b": "!tile.shared<64x64xbf16, #tile.swizzled<128>>",
+    },
+    "`tile.decayed_gram`": {
+        "k": "tensor<32x128xf32, #rows>",
+        "q": "tensor<32x128xf32, #rows>",
+        "l": "tensor<32x128xf32, #rows>",
+    },
+    "`tile.invert_unit_lower`": {"a": "tensor<32x32xf32, #rows>"},
+    "`tile.scan`": {"log_decay": "tensor<32x128xf32, #rows>"},
+    "`tile.transpose`": {"s": "tensor<64x128xbf16, #fc>"},
+    "`tile.copy_async`": {"row": "!tile.shared<12288xi8, #tile.swizzled<0>>"},
+    "`tile.local_part`": {"row": "!tile.shared<12288xi8, #tile.swizzled<0>>"},
+    "`tile.store_image`": {"x": "tensor<32x128xbf16, #rows>"},
+    "`tile.stage`": {"ring": "!tile.shared<2x32x128xbf16, #tile.swizzled<128>>", "i": "i32"},
+    "`tile.gram`": {
+        "k": "!tile.shared<32x128xbf16, #tile.swizzled<128>>",
+        "kk": "!tile.shared<32x32xf32, #tile.swizzled<0>>",
     },
     "`tile.mma`": {
         "a": "tensor<64x32xbf16, #fa>",

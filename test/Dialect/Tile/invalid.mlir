@@ -74,7 +74,7 @@
 // -----
 
 // fragment: instruction row
-// expected-error @+1 {{expected mma.m16n8k16.{bf16,f16}, mma.m16n8k8.tf32, wgmma.m64nNk16.{bf16,f16} or wgmma.m64nNk8.tf32 with N = 8, 16 .. 256, got "mma.m16n8k32.bf16"}}
+// expected-error @+1 {{expected mma.m16n8k16.{bf16,f16}, mma.m16n16k16.bf16, mma.m16n8k8.tf32, wgmma.m64nNk16.{bf16,f16} or wgmma.m64nNk8.tf32 with N = 8, 16 .. 256, got "mma.m16n8k32.bf16"}}
 #bad = #tile.fragment<"mma.m16n8k32.bf16", "a", warps = [1, 1]>
 
 // -----
@@ -283,7 +283,7 @@ tile.kernel @bad(%x: memref<?x128xf32, strided<[?, 1]>>) attributes {threads = 3
 #rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [1, 1], order = [1, 0], num_warps = 1>
 tile.kernel @bad(%x: memref<?x?xf32, strided<[?, 1]>>, %n: i32) attributes {threads = 32 : i64} {
   %c0 = arith.constant 0 : index
-  // expected-error @+1 {{C2: expected a static size in memref dimension 0, got 'memref<?x?xf32, strided<[?, 1]>>'}}
+  // expected-error @+1 {{C2: expected a count to go with one dynamic dimension, got 2 among axes 1, 0 of 'memref<?x?xf32, strided<[?, 1]>>'}}
   %v = tile.load %x[%c0, %c0] axes [1, 0] count %n : memref<?x?xf32, strided<[?, 1]>> -> tensor<4x64xf32, #rows>
   tile.return
 }
@@ -373,7 +373,7 @@ tile.kernel @bad(%x: memref<?x128xf32, strided<[?, 1]>>, %f: f32) attributes {th
 tile.kernel @bad(%x: memref<?x?xf32, strided<[?, 1]>>, %f: f32, %n: i32) attributes {threads = 32 : i64} {
   %c0 = arith.constant 0 : index
   %v = tile.splat %f : f32 -> tensor<4x64xf32, #rows>
-  // expected-error @+1 {{C2: expected a static size in memref dimension 1, got 'memref<?x?xf32, strided<[?, 1]>>'}}
+  // expected-error @+1 {{C2: expected a count to go with one dynamic dimension, got 2 among axes 0, 1 of 'memref<?x?xf32, strided<[?, 1]>>'}}
   tile.store %v, %x[%c0, %c0] axes [0, 1] count %n : tensor<4x64xf32, #rows>, memref<?x?xf32, strided<[?, 1]>>
   tile.return
 }

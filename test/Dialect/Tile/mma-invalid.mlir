@@ -79,7 +79,7 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
   %bs = arith.truncf %f : f32 to bf16
   %b = tile.splat %bs : bf16 -> tensor<16x8xbf16, #b>
   %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
-  // expected-error @+1 {{C2: expected fragments "a" and "c", got 'tensor<16x16xbf16}}
+  // expected-error @+1 {{C2: expected fragment "a", got 'tensor<16x16xbf16}}
   %d = tile.mma %a, %b, %c : tensor<16x16xbf16, #rows>, tensor<16x8xbf16, #b>, tensor<16x8xf32, #c>
   tile.return
 }
@@ -96,7 +96,7 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
   %bs = arith.truncf %f : f32 to bf16
   %b = tile.splat %bs : bf16 -> tensor<16x8xbf16, #b>
   %c = tile.splat %f : f32 -> tensor<16x8xf32, #b>
-  // expected-error @+1 {{C2: expected fragments "a" and "c", got 'tensor<16x16xbf16}}
+  // expected-error @+1 {{C2: expected fragment "c", got 'tensor<16x8xf32}}
   %d = tile.mma %a, %b, %c : tensor<16x16xbf16, #a>, tensor<16x8xbf16, #b>, tensor<16x8xf32, #b>
   tile.return
 }
@@ -335,7 +335,7 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
   %a = tile.splat %f : f32 -> tensor<16x8xf32, #a>
   %b = tile.alloc : !tile.shared<8x8xf32, #tile.swizzled<32>>
   %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
-  // expected-error @+1 {{C4: expected elements of 16 bits in shared memory for mma.m16n8k8.tf32, got '!tile.shared<8x8xf32, #tile.swizzled<32>>'}}
+  // expected-error @+1 {{C4: expected elements of 16 bits and n of 8 with b in shared memory for mma.m16n8k8.tf32, got '!tile.shared<8x8xf32, #tile.swizzled<32>>'}}
   %d = tile.mma %a, %b, %c : tensor<16x8xf32, #a>, !tile.shared<8x8xf32, #tile.swizzled<32>>, tensor<16x8xf32, #c>
   tile.return
 }

@@ -142,7 +142,8 @@ TEST(Atoms, TableIsConsistent) {
   llvm::Expected<const Instruction *> none = findInstruction("mma.m8n8k4.f64");
   ASSERT_FALSE(none);
   EXPECT_EQ(llvm::toString(none.takeError()),
-            "expected mma.m16n8k16.{bf16,f16}, mma.m16n16k16.bf16, mma.m16n8k8.tf32, wgmma.m64nNk16.{bf16,f16} or "
+            "expected mma.m16n8k16.{bf16,f16}, mma.m16n16k16.bf16, mma.m16n8k8.tf32, "
+            "wgmma.m64nNk16.{bf16,f16} or "
             "wgmma.m64nNk8.tf32 with N = 8, "
             "16 .. 256, got \"mma.m8n8k4.f64\"");
 }
