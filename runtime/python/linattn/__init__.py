@@ -5,7 +5,8 @@
 """Linear-attention kernels, compiled ahead of time, from Python.
 
 * ``fused_recurrent_gated_delta_rule``, ``fused_recurrent_kda``, ``fused_recurrent_rwkv6``: the fla
-  library's functions (:mod:`linattn.fla`); they need torch.
+  library's functions (:mod:`linattn.fla`); they need torch. ``chunk_gated_delta_rule``,
+  ``chunk_kda``, ``chunk_rwkv6``: the same for long rows (:mod:`linattn.chunk`).
 * ``load("x.dlk").decode(q=..., S=pool, ...)``: any kernel of any operator, with torch tensors,
   numpy arrays or whatever has ``__dlpack__`` (:mod:`linattn.kernels`); torch is not needed.
 * ``kernel("gdn", ...)``, ``compile("gdn", ...)``: the same from a spec, by dl-compile and a cache.
@@ -42,6 +43,7 @@ from .kernels import Kernel, Plan
 from .packages import Package, add_packages, load
 
 if TYPE_CHECKING:
+    from .chunk import chunk_gated_delta_rule, chunk_gdn, chunk_kda, chunk_rwkv6
     from .fla import (
         fused_recurrent_gated_delta_rule,
         fused_recurrent_gdn,
@@ -58,6 +60,10 @@ __version__ = "0.1.0"
 # that is being compiled by torch must not have to import anything.
 _TORCH = {
     "LogPool": "log_pool",
+    "chunk_gated_delta_rule": "chunk",
+    "chunk_gdn": "chunk",
+    "chunk_kda": "chunk",
+    "chunk_rwkv6": "chunk",
     "fused_recurrent_gated_delta_rule": "fla",
     "fused_recurrent_gdn": "fla",
     "fused_recurrent_kda": "fla",
@@ -86,6 +92,10 @@ __all__ = [
     "Plan",
     "Unsupported",
     "add_packages",
+    "chunk_gated_delta_rule",
+    "chunk_gdn",
+    "chunk_kda",
+    "chunk_rwkv6",
     "compile",
     "fused_recurrent_gated_delta_rule",
     "fused_recurrent_gdn",

@@ -2,18 +2,22 @@
 #
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a function asks for is written as a *form*: spec, state layout, options, inputs, scalars.
+"""What a function asks for is written as a *form*: spec, state layout, options, inputs, scalars,
+and kinds of kernels, which may be left out where it is "decode".
 
-    gdn|kv|gate=precomputed,beta=value|q,k,v,g,beta=1|scale
+    gdn|kv|gate=precomputed,beta=value|q,k,v,g,beta=1|scale|prefill,decode
 
 Inputs are ``name``, ``name:label`` (what the caller calls it, for errors), and ``name=number`` or
-``name:label=number`` for one that may be missing and is that number everywhere then. A form is a
-string since torch's operators take strings; it is read once. Together with data types, K and V, and
-the device it names a kernel."""
+``name:label=number`` for one that may be missing and is that number everywhere then. Of several
+kinds the first serves that dl-compile does not refuse: not all that can be computed token by token
+can be in chunks. A form is a string since torch's operators take strings; it is read once. Together
+with data types, K and V, and the device it names a kernel."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import dataclasses
 import functools
 import threading
 from collections.abc import Sequence
@@ -43,6 +47,7 @@ class Form:
     options: tuple[tuple[str, _specs.Option], ...]
     inputs: tuple[Input, ...]
     scalars: tuple[str, ...]
+    kinds: tuple[str, ...]
     key: int  # which input shows K
     value: int  # which input shows V, the value heads, and the outputs' data type
 
@@ -72,7 +77,7 @@ def _check_names(spec: _specs.Spec, names: Sequence[str], numbers: Sequence[str]
 @functools.cache
 def parse(form: str) -> Form:
     """Reads a form."""
-    name, layout, options, inputs, scalars = form.split("|")
+    name, layout, options, inputs, scalars, *kinds = form.split("|")
     spec = _specs.find(name)
     pairs = [entry.split("=") for entry in options.split(",") if entry]
     parsed = []
@@ -95,6 +100,7 @@ def parse(form: str) -> Form:
         tuple((key, _option(value)) for key, value in pairs),
         tuple(parsed),
         numbers,
+        tuple(kinds[0].split(",")) if kinds else ("decode",),
         *places,
     )
 
@@ -138,6 +144,8 @@ class Bound:
         self.slots_in, self.slots_out = self.roles["slots_in"], self.roles["slots_out"]
         self.row_starts, self.row_flags = self.roles["row_starts"], self.roles["row_flags"]
         self.accepted = self.roles["accepted"]
+        # Whether all of a row's states may be wanted, or none; else it is the last one.
+        self.states_by_token = kernel.kind != "prefill"
         self.workspaces = [p for p in kernel.parameters if p.role == "workspace"]
         self.count = len(kernel.parameters)
         names = kernel.by_name
@@ -298,7 +306,7 @@ def request_of(
     state: Tensor | None,
     indices: Indices,
 ) -> packages.Request:
-    """The kernel that a form needs for these tensors."""
+    """The kernel that a form needs for these tensors, of its last kind."""
     check_inputs(form, inputs)
     key, value = inputs[form.key], inputs[form.value]
     assert key is not None and value is not None
@@ -314,9 +322,18 @@ def request_of(
         state_type="f32" if state is None else type_name("state", state),
         io_type=io_type,
         index_type=_index_type(indices),
+        kind=form.kinds[-1],
         options=form.options,
         types=tuple(types),
     )
+
+
+def _find_kernel(request: packages.Request, kinds: Sequence[str], where: tuple[int, int]) -> Kernel:
+    """The kernel of the first of these kinds that there can be."""
+    for kind in kinds[:-1]:
+        with contextlib.suppress(_errors.CompileError):
+            return packages.find_kernel(dataclasses.replace(request, kind=kind), where)
+    return packages.find_kernel(request, where)
 
 
 def _bind(
@@ -339,7 +356,7 @@ def _bind(
         ) from None
     if kind == _torch_ops.CUDA:
         refuse_capture(f"{form.spec.name} {request.key_dim}x{request.value_dim}")
-    kernel = packages.find_kernel(request, (kind, index))
+    kernel = _find_kernel(request, form.kinds, (kind, index))
     checked = True if checked_on_cpu and kind == _torch_ops.CPU else None
     return Bound(form, kernel, kernel.prepare((kind, index), checked=checked), key.device)
 

@@ -49,8 +49,9 @@ def compile(
         index_type: of slot numbers, sequence starts and acceptance: "i32" or "i64".
         options: the spec's options, such as ``{"gate": "bounded", "lower_bound": -5}``.
         types: data types of single inputs, outputs or parameters.
-        kind: "decode", the recurrent kernel; "plan", "append", "merge", "materialize", those of
-            states that are a base and a log; or several of them.
+        kind: "decode", the recurrent kernel; "prefill", the chunkwise one, for long rows, which
+            keeps a row's last state only; "plan", "append", "merge", "materialize", those of states
+            that are a base and a log; or several of them.
         window: entries of a log before it is merged; 0: what the traffic model proposes.
         max_tokens: tokens of a row, drafts included, that a step can append to a log, 1 to 16.
         log_type: data type of what is computed for a log: "f32" or "bf16".

@@ -3,8 +3,8 @@
 # Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``fused_recurrent_*`` with the argument names, defaults, layouts and return values of
-flash-linear-attention 0.5, on kernels that are compiled ahead of time. This is a thin layer: each
-function turns its flags into a form (:mod:`linattn.recurrent`) and hands over its tensors.
+flash-linear-attention 0.5, on kernels that are compiled ahead of time. This is a thin layer:
+:mod:`linattn._operators` turns flags into a form and hands over the tensors.
 
 The mathematics is that of the specs (``examples/*.mlir``), which is fla's own: GDN is
 arXiv:2412.06464, KDA arXiv:2510.26692, RWKV-6 arXiv:2404.05892. Arithmetic and states are float32.
@@ -16,96 +16,11 @@ for a gradient raises ``NotImplementedError``.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from . import _errors
-from .recurrent import recurrent
-from .steps import LABELS, step_form
-
-# Arguments of fla's other modes that callers pass along, which change nothing here.
-_IGNORED = ("safe_gate", "chunk_size", "cu_seqlens_cpu", "disable_recompute")
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _scale(scale: float | None) -> str:
-    """The names of the scalars that are given."""
-    return "" if scale is None else "scale"
-
-
-def _per_channel(options: str, beta_input: str) -> tuple[str, str]:
-    """The same for a beta of each value channel, ``[B, T, HV, V]``."""
-    options = options.replace("beta=logit", "beta=logits").replace("beta=value", "beta=values")
-    return options, "bs:beta" if beta_input.startswith("b:") else "betas:beta"
-
-
-def _state_layout(state_v_first: bool, extra: dict[str, Any]) -> str:
-    """The state's layout, with the older name of the flag; refuses names that mean nothing."""
-    if "transpose_state_layout" in extra:
-        if state_v_first:
-            raise _errors.InvalidArgument(
-                "transpose_state_layout: expected state_v_first alone, its newer name, got both"
-            )
-        warnings.warn(
-            "transpose_state_layout is the older name of state_v_first",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        state_v_first = extra.pop("transpose_state_layout")
-    if extra.pop("head_first", False):
-        raise _errors.InvalidArgument(
-            "head_first: expected False ([B, T, heads, dim] tensors), got True"
-        )
-    unknown = [name for name in extra if name not in _IGNORED]
-    if unknown:
-        raise _errors.InvalidType(f"unexpected keyword argument '{unknown[0]}'")
-    return "vk" if state_v_first else "kv"
-
-
-def _rank(tensor: Any) -> int:
-    """The number of dimensions; 0 for what is no tensor, which is refused later, by name."""
-    return tensor.ndim if isinstance(tensor, Tensor) else 0
-
-
-def _float32_state(initial_state: Tensor | None) -> Tensor | None:
-    """The states as kernels take them; those of another type are converted, with a warning."""
-    if not isinstance(initial_state, Tensor) or initial_state.dtype is torch.float32:
-        return initial_state
-    if not initial_state.dtype.is_floating_point:
-        raise _errors.InvalidType(
-            f"argument 'initial_state' dtype: expected torch.float32, got {initial_state.dtype}"
-        )
-    if not torch.compiler.is_compiling():
-        warnings.warn(
-            f"argument 'initial_state': converted from {initial_state.dtype} to torch.float32",
-            _errors.CopyWarning,
-            stacklevel=3,
-        )
-    return initial_state.float()
-
-
-def _check_batch(name: str, tensor: Tensor, cu_seqlens: Tensor | None) -> None:
-    if cu_seqlens is not None and _rank(tensor) and tensor.shape[0] != 1:
-        raise _errors.InvalidArgument(
-            f"argument '{name}' dimension 0: expected B = 1 with cu_seqlens, got {tensor.shape[0]}"
-        )
-
-
-def _beta(sigmoid: bool, negative: bool, default: str) -> tuple[str, str]:
-    """Options and input of beta."""
-    if negative and not sigmoid:
-        raise _errors.InvalidArgument(
-            "allow_neg_eigval: expected False without use_beta_sigmoid_in_kernel, got True"
-        )
-    if sigmoid:
-        return f"beta=logit,beta_factor={2 if negative else 1}", f"b:beta{default}"
-    return "beta=value", f"beta{default}"
+from . import _errors, _operators
 
 
 def fused_recurrent_gated_delta_rule(
@@ -170,98 +85,31 @@ def fused_recurrent_gated_delta_rule(
         TypeError: a data type, or an unknown argument.
         NotImplementedError: on backward.
     """
-    layout = _state_layout(state_v_first, kwargs)
-    _check_batch("q", q, cu_seqlens)
-    initial_state = _float32_state(initial_state)
-    options, beta_input = _beta(use_beta_sigmoid_in_kernel, allow_neg_eigval, "=1")
-    options += f",normalize={_flag(use_qk_l2norm_in_kernel)}"
-    if use_gate_in_kernel:
-        gate, names, gates = "softplus", "a:g,A_log,dt_bias=0", [g, A_log, dt_bias]
-    else:
-        gate, names, gates = "precomputed", "g=0", [g]
-    spec, wide_beta = "gdn", _rank(beta) == 4
-    if gv is not None or wide_beta or (gk is not None and (g is not None or use_gate_in_kernel)):
-        spec = "gated_delta_rule"  # the spec with all of it
-        options += f",key_gate={_flag(gk is not None)},value_gate={_flag(gv is not None)}"
-        for name, tensor in (("gk", gk), ("gv", gv)):
-            if tensor is not None:
-                names, gates = f"{names},{name}", [*gates, tensor]
-        if wide_beta:
-            options, beta_input = _per_channel(options, beta_input)
-    elif gk is not None:
-        spec, names, gates = "kda", "g:gk", [gk]
-    return recurrent(
-        f"{spec}|{layout}|gate={gate},{options}|q,k,v,{names},{beta_input}|{_scale(scale)}",
-        [q, k, v, *gates, beta],
+    return _operators.gated_delta_rule(
+        _operators.RECURRENT,
+        q,
+        k,
+        v,
+        g=g,
+        gk=gk,
+        gv=gv,
+        beta=beta,
+        scale=scale,
         initial_state=initial_state,
-        cu_seqlens=cu_seqlens,
-        scalars=[] if scale is None else [scale],
         output_final_state=output_final_state,
+        use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+        use_gate_in_kernel=use_gate_in_kernel,
+        A_log=A_log,
+        dt_bias=dt_bias,
+        use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel,
+        allow_neg_eigval=allow_neg_eigval,
+        state_v_first=state_v_first,
+        cu_seqlens=cu_seqlens,
+        extra=kwargs,
     )
 
 
 fused_recurrent_gdn = fused_recurrent_gated_delta_rule
-
-
-def _kda_gate(
-    in_kernel: bool,
-    lower_bound: float | None,
-    g: Tensor,
-    A_log: Tensor | None,
-    dt_bias: Tensor | None,
-    v: Tensor,
-    k: Tensor,
-) -> tuple[str, str, list[Tensor | None]]:
-    """Options, names and tensors of KDA's gate."""
-    if not in_kernel:
-        return "gate=precomputed", "g", [g]
-    if dt_bias is not None and (_rank(dt_bias), _rank(v), _rank(k)) == (1, 4, 4):
-        heads, channels = v.shape[2], k.shape[3]
-        if dt_bias.shape[0] != heads * channels:
-            raise _errors.InvalidArgument(
-                f"argument 'dt_bias' dimension 0: expected HV * K = {heads * channels}, "
-                f"got {dt_bias.shape[0]}"
-            )
-        if dt_bias.stride(0) != 1:
-            raise _errors.InvalidArgument(
-                f"argument 'dt_bias' stride 0: expected 1, got {dt_bias.stride(0)}"
-            )
-        dt_bias = dt_bias.view(heads, channels)
-    if lower_bound is None:
-        return "gate=softplus", "a:g,A_log,dt_bias=0", [g, A_log, dt_bias]
-    if not -5 <= lower_bound < 0:
-        raise _errors.InvalidArgument(
-            f"lower_bound: expected at least -5 and below 0, got {lower_bound}"
-        )
-    gate = f"gate=bounded,lower_bound={float(lower_bound)!r}"
-    return gate, "a:g,A_log=0,dt_bias=0", [g, A_log, dt_bias]
-
-
-def _kda_form(
-    layout: str,
-    tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-    gate_tensors: tuple[Tensor | None, Tensor | None],
-    in_kernel: tuple[bool, bool, bool, bool],
-    lower_bound: float | None,
-    scalars: str,
-) -> tuple[str, list[Tensor | None]]:
-    """The form of a call of KDA and its tensors, from (q, k, v, g, beta), (A_log, dt_bias), and the
-    flags (normalize, gate, sigmoid of beta, negative eigenvalues)."""
-    q, k, v, g, beta = tensors
-    normalize, gate_in_kernel, sigmoid, negative = in_kernel
-    gate, names, gates = _kda_gate(gate_in_kernel, lower_bound, g, *gate_tensors, v, k)
-    options, beta_input = _beta(sigmoid, negative, "")
-    options += f",normalize={_flag(normalize)}"
-    spec = "kda"
-    if _rank(beta) == 4:
-        if gate_in_kernel:
-            raise _errors.InvalidArgument(
-                "argument 'beta' rank: expected 3 ([B, T, HV]) with use_gate_in_kernel, got 4"
-            )
-        spec, gate, names = "gated_delta_rule", "gate=none,key_gate=true", "gk:g"
-        options, beta_input = _per_channel(options, beta_input)
-    form = f"{spec}|{layout}|{gate},{options}|q,k,v,{names},{beta_input}|{scalars}"
-    return form, [q, k, v, *gates, beta]
 
 
 def fused_recurrent_kda(
@@ -317,41 +165,27 @@ def fused_recurrent_kda(
         ValueError, TypeError, NotImplementedError: as
             :func:`fused_recurrent_gated_delta_rule`.
     """
-    layout = _state_layout(state_v_first, kwargs)
-    _check_batch("q", q, cu_seqlens)
-    initial_state = _float32_state(initial_state)
-    form, inputs = _kda_form(
-        layout,
-        (q, k, v, g, beta),
-        (A_log, dt_bias),
-        (
-            use_qk_l2norm_in_kernel,
-            use_gate_in_kernel,
-            use_beta_sigmoid_in_kernel,
-            allow_neg_eigval,
-        ),
-        lower_bound,
-        _scale(scale),
-    )
-    return recurrent(
-        form,
-        inputs,
+    return _operators.kda(
+        _operators.RECURRENT,
+        q,
+        k,
+        v,
+        g,
+        beta,
+        A_log=A_log,
+        dt_bias=dt_bias,
+        scale=scale,
         initial_state=initial_state,
-        cu_seqlens=cu_seqlens,
-        scalars=[] if scale is None else [scale],
         output_final_state=output_final_state,
+        use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+        use_gate_in_kernel=use_gate_in_kernel,
+        use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel,
+        allow_neg_eigval=allow_neg_eigval,
+        lower_bound=lower_bound,
+        state_v_first=state_v_first,
+        cu_seqlens=cu_seqlens,
+        extra=kwargs,
     )
-
-
-# What the arguments of fused_recurrent_kda_fwd are called, by their roles.
-_POOL_LABELS = {
-    **LABELS,
-    "output": "out",
-    "state_in": "initial_state",
-    "state_out": "initial_state",
-    "slots_in": "ssm_state_indices",
-    "slots_out": "ssm_state_indices",
-}
 
 
 def fused_recurrent_kda_fwd(
@@ -399,56 +233,55 @@ def fused_recurrent_kda_fwd(
         ValueError, TypeError: as :func:`fused_recurrent_gated_delta_rule`.
         NotImplementedError: a tensor requires a gradient, and grad mode is on.
     """
-    layout = _state_layout(state_v_first, kwargs)
-    _check_batch("q", q, cu_seqlens)
-    form, inputs = _kda_form(
-        layout,
-        (q, k, v, g, beta),
-        (A_log, dt_bias),
-        (
-            use_qk_l2norm_in_kernel,
-            use_gate_in_kernel,
-            use_beta_sigmoid_in_kernel,
-            allow_neg_eigval,
-        ),
-        lower_bound,
-        _scale(scale),
-    )
-    scalars = [] if scale is None else [scale]
     if not inplace_final_state:
         if ssm_state_indices is not None or num_accepted_tokens is not None or out is not None:
             raise _errors.InvalidArgument(
                 "inplace_final_state: expected True with ssm_state_indices, num_accepted_tokens or "
                 "out, got False"
             )
-        initial_state = _float32_state(initial_state)
-        return recurrent(
-            form,
-            inputs,
+        return _operators.kda(
+            _operators.RECURRENT,
+            q,
+            k,
+            v,
+            g,
+            beta,
+            A_log=A_log,
+            dt_bias=dt_bias,
+            scale=scale,
             initial_state=initial_state,
-            cu_seqlens=cu_seqlens,
-            scalars=scalars,
             output_final_state=output_final_state,
+            use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+            use_gate_in_kernel=use_gate_in_kernel,
+            use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel,
+            allow_neg_eigval=allow_neg_eigval,
+            lower_bound=lower_bound,
+            state_v_first=state_v_first,
+            cu_seqlens=cu_seqlens,
+            extra=kwargs,
         )
-    if initial_state is None:
-        raise _errors.InvalidArgument(
-            "argument 'initial_state': expected a pool with inplace_final_state, got None"
-        )
-    if out is None and cu_seqlens is not None:
-        out = torch.zeros_like(v)  # tokens of no sequence are not written
-    out = step_form(
-        form,
-        inputs,
-        pool=initial_state,
-        output=out,
-        src_slots=ssm_state_indices,
-        dst_slots=ssm_state_indices,
-        row_starts=cu_seqlens,
-        accepted=num_accepted_tokens,
-        scalars=scalars,
-        labels=_POOL_LABELS,
+    return _operators.kda_pool(
+        q,
+        k,
+        v,
+        g,
+        beta,
+        A_log=A_log,
+        dt_bias=dt_bias,
+        scale=scale,
+        initial_state=initial_state,
+        use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+        use_gate_in_kernel=use_gate_in_kernel,
+        use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel,
+        allow_neg_eigval=allow_neg_eigval,
+        lower_bound=lower_bound,
+        state_v_first=state_v_first,
+        cu_seqlens=cu_seqlens,
+        ssm_state_indices=ssm_state_indices,
+        num_accepted_tokens=num_accepted_tokens,
+        out=out,
+        extra=kwargs,
     )
-    return out, initial_state
 
 
 def fused_recurrent_rwkv6(
@@ -488,13 +321,16 @@ def fused_recurrent_rwkv6(
     """
     if reverse:
         raise _errors.InvalidArgument("reverse: expected False, got True")
-    _check_batch("r", r, cu_seqlens)
-    initial_state = _float32_state(initial_state)
-    return recurrent(
-        f"rwkv6|kv|decay=log|r,k,v,w,u|{_scale(scale)}",
-        [r, k, v, w, u],
+    return _operators.rwkv6(
+        _operators.RECURRENT,
+        r,
+        k,
+        v,
+        w,
+        u,
+        scale=scale,
         initial_state=initial_state,
-        cu_seqlens=cu_seqlens,
-        scalars=[] if scale is None else [scale],
         output_final_state=output_final_state,
+        cu_seqlens=cu_seqlens,
+        extra={},
     )

@@ -220,7 +220,7 @@ class Request:
         inputs have these inputs' types."""
         roles = ("input", "param", "output")
         given = {p.name: p.dtype for p in kernel.parameters if p.role in roles}
-        if kernel.kind in ("decode", "append"):
+        if kernel.kind in ("prefill", "decode", "append"):
             if not all(name in given for name, _ in self.types):
                 return False
         else:

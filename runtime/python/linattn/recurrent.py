@@ -61,7 +61,7 @@ def run(
         f"arguments {names}: copied, since the kernel cannot read them as they lie; contiguous() "
         "at the caller avoids it",
         _errors.CopyWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return result
 
@@ -117,7 +117,7 @@ def _run(
         return value, initial_state
     output = torch.empty_like(value, memory_format=torch.contiguous_format)
     final: Tensor | None = None
-    if output_final_state:
+    if output_final_state or not bound.states_by_token:
         final = torch.empty(
             (rows, heads, *bound.matrix), dtype=bound.state_dtype, device=bound.device
         )
@@ -134,7 +134,7 @@ def _run(
     except (KeyError, RuntimeError):  # of a device or layout that has no address
         bound.explain(tensors, state_in="initial_state", row_starts="cu_seqlens")
         raise
-    return output, final
+    return output, final if output_final_state else None
 
 
 def _set_states(
@@ -205,8 +205,8 @@ def _fake(
 
 def _backward(ctx: Any, *gradients: Any) -> Any:
     raise _errors.GradientError(
-        "linattn: the recurrent kernels have no backward pass; train with a chunkwise form, and "
-        "call these under torch.no_grad()"
+        "linattn: the kernels have no backward pass; train with another library, and call these "
+        "under torch.no_grad()"
     )
 
 
@@ -226,7 +226,7 @@ def recurrent(
     scalars: Sequence[float] = (),
     output_final_state: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Runs an operator over sequences, token by token.
+    """Runs an operator over sequences.
 
     Args:
         form: the operator and how it is called; see :mod:`linattn._forms`.

@@ -208,6 +208,7 @@ def step(
     num_accepted_tokens: Any = None,
     state_layout: str = "kv",
     options: Options | None = None,
+    kind: str = "decode",
     **arguments: Any,
 ) -> Any:
     """One step of all rows on a pool of states, with torch tensors.
@@ -226,6 +227,8 @@ def step(
         num_accepted_tokens: ``[N]``: row n starts from ``src_slots[n, accepted - 1]``.
         state_layout: "kv" or "vk".
         options: the spec's options, by its own names.
+        kind: "decode", token by token, or "prefill", in chunks on tensor cores: for long rows; then
+            dst_slots is ``[N]``.
         **arguments: the spec's inputs and parameters by name, and scalars: ``scale``, and
             ``first_slot`` (default 0: rows whose slot is less are padding: no state is touched and
             their outputs are zeros).
@@ -255,6 +258,7 @@ def step(
             )
     form = (
         f"{spec}|{state_layout}|{_option_texts(options)}|{','.join(names)}|{','.join(scalar_names)}"
+        f"|{kind}"
     )
     return step_form(
         form,
