@@ -8,8 +8,10 @@ of the kind "prefill" take rows in chunks, on tensor cores. What dl-compile refu
 the recurrent kernel computes, without a warning: factors of single value channels, a K that is no
 multiple of 16, a state too large for a chip's registers (K = V = 256 on some).
 
-Operands of products are bfloat16, sums, gates and states float32, whatever the inputs' types: the
-relative RMS error is below 5e-3, float32 inputs included. There is no backward pass."""
+Operands of products are bfloat16, sums, gates and states float32, whatever the inputs' types. So
+float32 inputs gain nothing: relative RMS errors against double precision are 2e-3 to 4.5e-3 for K
+from 64 on, of the operators KDA has the largest, and reach 5.3e-3 for K = 16. There is no backward
+pass."""
 
 from __future__ import annotations
 

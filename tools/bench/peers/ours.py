@@ -16,7 +16,8 @@ from .fla import flags, scope_of
 
 
 class Library(Peer):
-    """functional: linattn's functions with fla's names; pool, snapshots: linattn.step."""
+    """functional: linattn's functions with fla's names, chunk_* for prefill; pool, snapshots:
+    linattn.step."""
 
     name = "ours"
     is_ours = True
@@ -28,8 +29,6 @@ class Library(Peer):
         return f"linattn {self.linattn.__version__}"
 
     def why_not(self, case: Case) -> str | None:
-        if case.work == "prefill":
-            return "no prefill kernels yet"
         if case.is_packed and case.form != "functional":
             return "not wired up: packed rows with a pool"
         if case.op == "rwkv6" and case.form == "functional" and case.layout == "vk":
@@ -38,24 +37,29 @@ class Library(Peer):
 
     def prepare(self, work: Workload) -> list[Call]:
         both = [None] if work.case.op == "rwkv6" else [None, given_gates(work)]
+        if work.case.work == "prefill":
+            for given in both:
+                self._kernel(work, given, "prefill")  # else chunk_* would call the recurrent one
         if work.case.form == "functional":
             return [self._functional(work, given) for given in both]
         return [self._pool(work, given) for given in both] + self._overlapped(work)
 
     def _functional(self, work: Workload, given: list[Given] | None) -> Call:
-        case, linattn = work.case, self.linattn
+        case = work.case
+        prefix = "chunk" if case.work == "prefill" else "fused_recurrent"
+        names = {"gdn": "gated_delta_rule"}
+        function = getattr(self.linattn, f"{prefix}_{names.get(case.op, case.op)}")
+        note = prefix if case.work == "prefill" else ""
         if case.op == "rwkv6":
 
             def run_rwkv6(i: int):
                 s = work.sets[i]
-                return linattn.fused_recurrent_rwkv6(
+                return function(
                     s.q, s.k, s.v, s.gate, s.u, scale=s.scale, initial_state=s.state,
                     output_final_state=True, cu_seqlens=s.cu_seqlens,
                 )  # fmt: skip
 
-            return Call(run_rwkv6)
-        name = "kda" if case.op == "kda" else "gated_delta_rule"
-        function = getattr(linattn, f"fused_recurrent_{name}")
+            return Call(run_rwkv6, note=note)
 
         def run(i: int):
             s = work.sets[i]
@@ -64,7 +68,18 @@ class Library(Peer):
                 cu_seqlens=s.cu_seqlens, **flags(case, s, given[i] if given else None),
             )  # fmt: skip
 
-        return Call(run, scope_of(given))
+        return Call(run, scope_of(given), note)
+
+    def _kernel(self, work: Workload, given: list[Given] | None, kind: str) -> Any:
+        """The kernel of a kind for a case; an error if there can be none."""
+        case, device = work.case, work.device
+        kinds = {torch.bfloat16: "bf16", torch.float32: "f32"}
+        tensors = tensors_of(case, work.sets[0], given[0] if given else None)
+        return self.linattn.kernel(
+            case.op, kind=kind, key_dim=case.K, value_dim=case.V, state_layout=case.layout,
+            state_type=case.state, options=options_of(case, given is not None), device=device,
+            types={"o": "bf16", **{name: kinds[t.dtype] for name, t in tensors.items()}},
+        )  # fmt: skip
 
     def _pool(self, work: Workload, given: list[Given] | None) -> Call:
         """One step on a pool; with a row of slots per row it keeps the state of every token."""
@@ -81,19 +96,10 @@ class Library(Peer):
 
     def _overlapped(self, work: Workload) -> list[Call]:
         """The same kernel by programmatic dependent launch, where there is that."""
-        case, device = work.case, work.device
-        if device.type != "cuda":
+        if work.device.type != "cuda":
             return []
-        where = f"cuda:{device.index or 0}"
-        kinds = {torch.bfloat16: "bf16", torch.float32: "f32"}
-        tensors = tensors_of(case, work.sets[0], None)
-        kernel = self.linattn.kernel(
-            case.op, key_dim=case.K, value_dim=case.V, state_layout=case.layout,
-            state_type=case.state, options=options_of(case, False), device=where,
-            types={"o": "bf16", **{name: kinds[t.dtype] for name, t in tensors.items()}},
-        )  # fmt: skip
         try:
-            plan = kernel.prepare(where, pdl=True)
+            plan = self._kernel(work, None, "decode").prepare(work.device, pdl=True)
         except self.linattn.Unsupported:
             return []
         launches = pool_launches(work, None)

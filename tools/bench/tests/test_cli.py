@@ -81,12 +81,28 @@ def test_engines_that_are_there_are_named_and_not_imported(tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(not os.environ.get("LINATTN_LIBRARY"), reason="needs a built runtime")
-@pytest.mark.parametrize("work", ["decode", "append"])
-def test_ours_is_right_on_the_cpu(tmp_path, capsys, work):
+@pytest.mark.parametrize(
+    "work, more, count",
+    [("decode", ["--batch=3"], 6), ("append", ["--batch=3", "--tokens=1,3"], 6),
+     # With K = 16, KDA's errors with weak gates are 5.0e-3 to 5.3e-3, about the limit.
+     ("prefill", ["--shapes=1x70,3x33", "--layout=kv,vk", "--heads=2,1/2", "--dims=32x32"], 34)],
+)  # fmt: skip
+def test_ours_is_right_on_the_cpu(tmp_path, capsys, work, more, count):
     pytest.importorskip("linattn")
-    more = ("--batch=3", "--tokens=1,3", *SMALL)
+    more = (*SMALL, *more)
     assert bench(f"--work={work}", "--peers=ours,naive", f"--out={tmp_path}", *more) == 0
     document = json.loads((tmp_path / f"{work}.json").read_text())
     ours = [row for case in document["cases"] for row in case["rows"] if row["peer"] == "ours"]
-    assert sum(row["status"] == "ok" for row in ours) >= 6
+    assert sum(row["status"] == "ok" for row in ours) >= count
     assert {row["status"] for row in ours} <= {"ok", "unsupported"}
+
+
+@pytest.mark.skipif(not os.environ.get("LINATTN_LIBRARY"), reason="needs a built runtime")
+def test_what_has_no_prefill_kernel_is_not_timed_with_another(tmp_path, capsys):
+    """chunk_* would call the recurrent kernel."""
+    pytest.importorskip("linattn")
+    more = ("--op=kda", "--shapes=1x5", "--peers=ours", f"--out={tmp_path}", *SMALL, "--dims=24x16")
+    assert bench("--work=prefill", *more) == 1
+    document = json.loads((tmp_path / "prefill.json").read_text())
+    (row,) = document["cases"][0]["rows"]
+    assert row["status"] == "failed" and "expected a multiple of 16" in row["reason"]

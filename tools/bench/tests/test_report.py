@@ -185,6 +185,21 @@ def test_prefill_has_a_line_per_case_and_library(prefill):
     assert "| prefill | gdn      | functional | right" in text.split("## prefill")[0]
 
 
+def test_prefill_of_others_is_divided_by_ours(monkeypatch, tmp_path):
+    todo = prefill_cases(("gdn",), ("vk",), ("1x9",), [(1, 2)], (16, 16))
+    document = run_fakes(
+        monkeypatch, tmp_path, ["ours", "right"], todo, {"work": "prefill"},
+        timed_gates=("weak", "strong"),
+    )  # fmt: skip
+    assert document["cases"][0]["limits"] == {"output": 5e-3, "state": 5e-3, "window": 2e-2}
+    timed(document, 0, "ours", 0.5), timed(document, 0, "right", 0.75)
+    lines = report.render([document], None).splitlines()
+    heading = next(line for line in lines if line.startswith("| rows x tokens"))
+    place = [cell.strip() for cell in heading.split("|")].index("x")
+    line = next(line for line in lines if "| right " in line and line.count("|") > 10)
+    assert line.split("|")[place].strip() == "1.50"
+
+
 def test_what_a_graph_could_not_hold_says_why(prefill):
     document = copy.deepcopy(prefill)
     row = next(row for row in document["cases"][1]["rows"] if row["peer"] == "right")
