@@ -1,17 +1,20 @@
-//===- Decode.h - Decode kernels beside hand-written recurrences ----------===//
+//===- Decode.h - Kernels beside hand-written recurrences -----------------===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A Problem holds numbers under the names of a kernel's arguments. `launch` puts them into memory
-// of the device and runs a kernel of a package on them, through the C interface; `expected` gives
-// them, rounded to their storage types, to a recurrence of test/Reference, in double precision.
+// For kernels that decode and kernels that prefill: they take the same arguments, but for a
+// workspace. A Problem holds numbers under the names of a kernel's arguments. `launch` puts them
+// into memory of the device and runs a kernel of a package on them, through the C interface;
+// `expected` gives them, rounded to their storage types, to a recurrence of test/Reference, in
+// double precision.
 //
 // In memory every tensor is padded along all free strides and lies between guards. All bytes that
 // belong to no element are NaN, and after each launch every byte that the kernel had no business
-// with must be as it was: inputs, padding, guards.
+// with must be as it was: inputs, padding, guards. A workspace is NaN before the first launch and
+// means nothing after any.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +49,8 @@ struct Operator {
   bool normalize = true;
   Beta beta = Beta::Logit;
   double betaFactor = 1;
-  bool rawDecay = false; ///< RWKV-6's w
+  bool rawDecay = false;         ///< RWKV-6's w
+  std::string kernel = "decode"; ///< or "prefill"
 
   bool isDelta() const { return kind != RWKV6; }
   /// Under which names the kernels take the query, the gate and the strength.
@@ -115,6 +119,12 @@ struct Problem {
 /// Random numbers as they come from a layer; `slots` defaults to B.
 Problem makeProblem(const Operator &op, Sizes n, const std::string &layout, uint64_t seed = 1,
                     int64_t slots = 0);
+/// Rows of these lengths one behind the other, a slot for each, and tokens behind them that belong
+/// to none. B and T of the sizes are not looked at.
+Problem packRows(const Operator &op, Sizes n, const std::string &layout,
+                 const std::vector<int64_t> &lengths, int64_t behind = 0, uint64_t seed = 1);
+/// All inputs of tokens [from, to).
+void fillTokens(Problem &problem, int64_t from, int64_t to, double value);
 /// Only row `row` of the problem, alone in its batch, on a pool that holds its state.
 Problem rowOf(const Problem &problem, int64_t row);
 /// Only tokens [from, from + count).
@@ -184,14 +194,23 @@ Outcome expected(const Problem &problem);
 /// rms(got - want) / rms(want); infinite if anything of `got` is not finite.
 double rmsRatio(const Tensor &got, const Tensor &want);
 bool sameBits(const Tensor &a, const Tensor &b);
+/// The row has the same bits in both: outputs, and the state in `slot`.
+void expectSameRow(const Problem &problem, int64_t row, const Outcome &got, const Outcome &alone,
+                   int64_t slot);
 
-/// DEC over everything and in each row and head; slots that no row writes are as they were; null
-/// rows get zeros.
+/// Decode: DEC over everything and in each row and head. Prefill: TOL16. Slots that no row writes
+/// are as they were; null rows get zeros.
 void check(const Problem &problem, const Outcome &got);
 void launchAndCheck(const Problem &problem, const LaunchOptions &options = {});
 /// The launch is refused and `message` is part of the one line that says why.
 void expectRefused(const Problem &problem, const LaunchOptions &options, dlk_status status,
                    const std::string &message);
+
+/// The largest ratios that `check` has seen.
+struct WorstRatios {
+  double outputs = 0, windows = 0, states = 0, heads = 0;
+};
+WorstRatios &worstRatios();
 
 void setPackageFolder(const std::string &folder);
 

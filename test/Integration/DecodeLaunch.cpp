@@ -1,4 +1,4 @@
-//===- DecodeLaunch.cpp - Running a decode kernel through the C interface -===//
+//===- DecodeLaunch.cpp - Running a kernel through the C interface -------===//
 //
 // Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -46,7 +46,7 @@ const dlk_kernel *kernelOf(const Problem &problem) {
   if (!package)
     return nullptr;
   dlk_query query = {};
-  query.kind = "decode";
+  query.kind = problem.op.kernel.c_str();
   query.key_dim = problem.n.K;
   query.value_dim = problem.n.V;
   query.state_layout = problem.layout.c_str();
@@ -208,6 +208,12 @@ static std::set<int64_t> tokensOfRows(const Problem &problem) {
 /// written where nothing was to be written.
 static void takeResults(const Problem &problem, const Argument &argument,
                         std::vector<unsigned char> &bytes, Outcome &outcome) {
+  if (argument.info.role == DLK_ROLE_WORKSPACE) {
+    const int64_t size = argument.shape.back();
+    for (int64_t i = 0; i < argument.numElements(); i += size)
+      std::copy_n(&argument.memory->image[argument.place(i)], size, &bytes[argument.place(i)]);
+    return;
+  }
   const bool isState = argument.info.role == DLK_ROLE_STATE_OUT;
   const size_t size = dlk_dtype_bytes(argument.info.dtype);
   const Sizes &n = problem.n;

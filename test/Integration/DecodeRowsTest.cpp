@@ -16,37 +16,9 @@
 
 using namespace dl::test;
 
-/// Rows of these lengths, and tokens behind them that belong to none.
 static Problem packed(const Operator &op, const std::string &layout,
-                      const std::vector<int64_t> &lengths, int64_t behind = 0, uint64_t seed = 1) {
-  std::vector<int64_t> starts{0};
-  for (int64_t length : lengths)
-    starts.push_back(starts.back() + length);
-  const int64_t T = starts.back() + behind, rows = lengths.size();
-  Problem problem = makeProblem(op, {1, T, 2, 4, 64, 64}, layout, seed, rows);
-  problem.starts = starts;
-  return problem;
-}
-
-static void fillTokens(Problem &problem, int64_t from, int64_t to, double value) {
-  for (auto &[name, tensor] : problem.tensors)
-    if (tensor.shape().size() > 2) {
-      const int64_t size = tensor.values().size() / (problem.n.B * problem.n.T);
-      std::fill(&tensor.values()[from * size], &tensor.values()[to * size], value);
-    }
-}
-
-/// The row has the same bits in both: outputs, and the state in `slot`.
-static void expectSameRow(const Problem &problem, int64_t row, const Outcome &got,
-                          const Outcome &alone, int64_t slot) {
-  const int64_t token = problem.n.HV * problem.n.V, state = token * problem.n.K;
-  const Span span = problem.span(row);
-  for (int64_t i = 0; i < (span.end - span.first) * token; ++i)
-    ASSERT_EQ(got.o.values()[(span.entry * problem.n.T + span.first) * token + i],
-              alone.o.values()[i])
-        << "row " << row;
-  for (int64_t i = 0; i < state; ++i)
-    ASSERT_EQ(got.pool.values()[slot * state + i], alone.pool.values()[i]) << "row " << row;
+                      const std::vector<int64_t> &lengths, int64_t behind = 0) {
+  return packRows(op, {1, 0, 2, 4, 64, 64}, layout, lengths, behind);
 }
 
 //===----------------------------------------------------------------------===//
