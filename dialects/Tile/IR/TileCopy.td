@@ -63,6 +63,7 @@ def Tile_StageOp : Tile_Op<"stage", [Pure]> {
 
     Example:
     ```mlir
+    %ring = tile.alloc : !tile.shared<2x32x128xbf16, #tile.swizzled<128>>
     %b = tile.stage %ring[%i] : !tile.shared<2x32x128xbf16, #tile.swizzled<128>> -> !tile.shared<32x128xbf16, #tile.swizzled<128>>
     ```
   }];

@@ -80,7 +80,7 @@ KERNEL_VALUES_OF = {
     "`tile.copy_async`": {"row": "!tile.shared<12288xi8, #tile.swizzled<0>>"},
     "`tile.local_part`": {"row": "!tile.shared<12288xi8, #tile.swizzled<0>>"},
     "`tile.store_image`": {"x": "tensor<32x128xbf16, #rows>"},
-    "`tile.stage`": {"ring": "!tile.shared<2x32x128xbf16, #tile.swizzled<128>>", "i": "i32"},
+    "`tile.stage`": {"i": "i32"},
     "`tile.gram`": {
         "k": "!tile.shared<32x128xbf16, #tile.swizzled<128>>",
         "kk": "!tile.shared<32x32xf32, #tile.swizzled<0>>",
