@@ -167,12 +167,51 @@ write_dims() {
   done
 }
 
+prefill_sizes=32,64,96,128,192,256
+write_prefill() {
+  local spec cells dims=() k v
+  for k in ${prefill_sizes//,/ }; do
+    for v in ${prefill_sizes//,/ }; do dims+=("${k}x$v"); done
+  done
+  header operator "128 x 128" "kv and vk, states f32, bf16, f16, io bf16, f16, f32" \
+    "K and V of ${prefill_sizes//,/, }" "chunks 16, 32, 64, 128"
+  for spec in "${specs[@]}"; do
+    cells=()
+    try_prefill "$spec" --target=cpu,sm_80,sm_90a
+    if [[ ${cells[0]} == yes ]]; then
+      try_prefill "$spec" --target=sm_90a --state-layout=kv,vk --state-type=f32,bf16,f16 \
+        --io-type=bf16,f16,f32
+      try_prefill "$spec" --target=sm_90a --dims="$(join "${dims[@]}")"
+      for k in 16 32 64 128; do
+        try_prefill "$spec" --target=sm_90a --chunk=$k
+        v=${cells[-1]}
+        unset 'cells[-1]'
+        if [[ $v != yes ]]; then break; fi
+      done
+      cells+=("$v")
+    else
+      cells+=(- - -)
+    fi
+    row "$(basename "$spec" .mlir)" "${cells[@]}"
+  done
+}
+
+# try_prefill SPEC ARGUMENT...: adds "yes", or why not, to the cells of write_prefill.
+try_prefill() {
+  if compile "$@" --kernels=prefill; then
+    cells+=(yes)
+  else
+    note "$(reason)"
+    cells+=("$mark")
+  fi
+}
+
 write_refused() {
   local arguments
   header arguments message
   for arguments in --dims=12x64 --dims=64x18 --dims=260x128 --dims=512x512 --state-type=f64 \
     --io-type=f64 --index-type=i16 --state-layout=kk --type=S=bf16 --type=q=i32 --target=sm_75 \
-    --kernels=prefill; do
+    --kernels=fill; do
     if compile $swept "$arguments"; then
       die "$arguments: expected an error, got a package"
     fi
@@ -188,7 +227,7 @@ write_page() {
 
 Each line was tried with `dl-compile`: GPU kernels down to PTX, those of the `cpu` target down to
 machine code. What has also been run and compared with fp64, and where, the [README](../README.md)
-says. The kind of kernel is `decode` throughout.
+says. The kind of kernel is `decode` but where another one is named.
 
 ## Operators and targets
 
@@ -214,6 +253,15 @@ K and V are any multiples of 4 from 16 to 256, equal or not.
 
 END
   write_dims
+  cat <<'END'
+
+## Prefill
+
+`--kernels=prefill`: chunks of tokens by matrix products, K a multiple of 16 from 16 to 256, V a
+multiple of 4 from 4 to 256. Where an operator has none, its decode kernel takes any number of tokens.
+
+END
+  write_prefill
   cat <<'END'
 
 ## What is refused
