@@ -166,7 +166,7 @@ LogicalResult Backend::runGPU(tile::KernelOp kernel) {
       registerBudgets(*request.target, kernel.getThreads(), kernel.getMinBlocks(),
                       integerAttr(kernel, kStateRegistersAttrName));
   // A few bytes cost less than half of the blocks do, where they are none of the state.
-  constexpr int64_t fewBytes = 128;
+  constexpr int64_t fewBytes = 256;
   int64_t tolerated = integerAttr(kernel, kStateRegistersAttrName) == 0 ? fewBytes : 0;
   std::string spills;
   for (auto [blocks, registers] : budgets) {

@@ -27,6 +27,7 @@
 #include "passes/LinAttnToTile/ChunkKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/LinAttnToTile/BlockEmitter.h"
@@ -328,13 +329,9 @@ Value ChunkKernel::firstChunkOf(Row &row, Value number) {
 
 /// i32: the last row whose chunks begin at or before this one.
 Value ChunkKernel::findRow(Value chunk) {
-  Value rows = argument(where.rows), steps = i32(0);
-  for (int64_t bit = 0; bit < 31; ++bit) {
-    Value isMore = compare(arith::CmpIPredicate::ugt, rows, i32(int64_t(1) << bit));
-    steps = add(steps, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isMore));
-  }
-  auto loop = scf::ForOp::create(builder, loc, i32(0), steps, i32(1),
-                                 ValueRange{i32(0), sub(rows, i32(1))});
+  Value last = sub(argument(where.rows), i32(1));
+  Value steps = sub(i32(32), math::CountLeadingZerosOp::create(builder, loc, last));
+  auto loop = scf::ForOp::create(builder, loc, i32(0), steps, i32(1), ValueRange{i32(0), last});
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   Value low = loop.getRegionIterArg(0), high = loop.getRegionIterArg(1);

@@ -42,6 +42,9 @@ FailureOr<Value> KernelLowering::cloneScalar(Operation *op, ValueRange operands)
     if (isa<math::AbsFOp>(op))
       return Value(LLVM::FAbsOp::create(builder, loc, operands[0]));
   }
+  if (isa<math::CountLeadingZerosOp>(op))
+    return Value(LLVM::CountLeadingZerosOp::create(builder, loc, operands[0].getType(), operands[0],
+                                                   /*is_zero_poison=*/false));
   if (isa<math::MathDialect>(op->getDialect()))
     return op->emitOpError("has no form on this target; expected exp, exp2, log, log1p, tanh, "
                            "sqrt, rsqrt, absf or fma");
