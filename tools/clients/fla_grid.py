@@ -1,4 +1,4 @@
-"""fla's own operator tests of the three recurrent functions, run with linattn's in their place.
+"""fla's own tests of the recurrent and the chunkwise functions, with linattn's in their place.
 
 --fla-tests names a folder with test_gdn.py, test_kda.py and test_rwkv6.py of fla's repository
 (tests/ops); they are read, never copied. fla itself comes from its wheels. Of its tests those run
@@ -6,9 +6,11 @@ that call a replaced function and no other operator. Where such a test compares 
 same function, it could not notice an error in both: so every call is also compared with fla's naive
 function, and the test fails if they differ.
 
-Tests run without gradients: the kernels have none. test_rwkv6.py compares chunk_rwkv6 and its
-gradients with fused_recurrent_rwkv6, so there only the parameters are taken, and forward results
-compared with the naive function within the test's own tolerances.
+Tests run without gradients: the kernels have none. Where a test asks for some, as most do of the
+chunkwise functions, backward() does nothing and all gradients are zeros, so only the rest counts.
+test_rwkv6.py compares chunk_rwkv6 and its gradients with fused_recurrent_rwkv6, so there only the
+parameters are taken, and forward results compared with the naive function within the test's own
+tolerances.
 
 A call that linattn refuses is no failure, but listed with its message. Where it refuses a state
 that is not f32, the case is also run with the state in f32, and the result noted.
@@ -27,7 +29,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -48,17 +50,24 @@ with warnings.catch_warnings():
 Call = dict[str, Any]
 Result = tuple[torch.Tensor, torch.Tensor]
 
-# Function, test file, module of fla that exports it. fla also has the function in .fused_recurrent.
+# Functions, and modules of fla that export them. It also has them in .fused_recurrent or .chunk.
 GDN, KDA, RWKV6 = "fused_recurrent_gated_delta_rule", "fused_recurrent_kda", "fused_recurrent_rwkv6"
+CHUNK_GDN, CHUNK_KDA, CHUNK_RWKV6 = "chunk_gated_delta_rule", "chunk_kda", "chunk_rwkv6"
 FUNCTIONS = {
-    GDN: ("test_gdn.py", "fla.ops.gated_delta_rule"),
-    KDA: ("test_kda.py", "fla.ops.kda"),
-    RWKV6: ("test_rwkv6.py", "fla.ops.rwkv6"),
+    GDN: "fla.ops.gated_delta_rule",
+    KDA: "fla.ops.kda",
+    RWKV6: "fla.ops.rwkv6",
+    CHUNK_GDN: "fla.ops.gated_delta_rule",
+    CHUNK_KDA: "fla.ops.kda",
+    CHUNK_RWKV6: "fla.ops.rwkv6",
 }
+FILES = ("test_gdn.py", "test_kda.py", "test_rwkv6.py")
 # On pools of states; its one test compares it with the naive function, so no judge is needed.
 POOLS = "fused_recurrent_kda_fwd"
 # What operators are called in fla's tests: one that uses another than ours is left out.
 OPERATORS = ("chunk_", "fused_", "prepare_", "_flash", "naive_chunk")
+# Tests of the texts of fla's refusals, of a chunk size that here changes nothing.
+THEIR_MESSAGES = ("test_chunk_invalid_chunk_size",)
 TOLERANCE = 0.005  # the widest of the tests' own; they apply theirs besides
 
 
@@ -93,7 +102,7 @@ def delta_inputs(call: Call) -> Call:
 
 def naive_delta(call: Call, naive: Callable[[Call, Any], Result]) -> Result:
     call = call | delta_inputs(call)
-    v_first = call["state_v_first"] or call.get("kwargs", {}).get("transpose_state_layout", False)
+    v_first = call["state_v_first"] or call.get("transpose_state_layout", False)
     if v_first and call["initial_state"] is not None:
         call["initial_state"] = call["initial_state"].transpose(2, 3)
     o, state = by_row(call, ("q", "k", "v", "g", "beta"), naive)
@@ -142,14 +151,23 @@ def naive_rwkv6(call: Call) -> Result:
     return by_row(call, ("r", "k", "v", "w"), naive)
 
 
-JUDGES: dict[str, Callable[[Call], Result]] = {GDN: naive_gdn, KDA: naive_kda, RWKV6: naive_rwkv6}
+JUDGES: dict[str, Callable[[Call], Result]] = {
+    GDN: naive_gdn,
+    KDA: naive_kda,
+    RWKV6: naive_rwkv6,
+    CHUNK_GDN: naive_gdn,
+    CHUNK_KDA: naive_kda,
+    CHUNK_RWKV6: naive_rwkv6,
+}
+# What chunkwise functions take without naming it.
+UNNAMED: Call = {"use_gate_in_kernel": False, "A_log": None, "dt_bias": None}
 
 
 class Judged:
     """A function of linattn whose every result is compared with that of fla's naive function."""
 
     def __init__(self, name: str, theirs: Callable[..., Any]) -> None:
-        self.ours: Callable[..., Any] = getattr(linattn, name)
+        self.name, self.ours = name, cast(Callable[..., Any], getattr(linattn, name))
         self.judge, self.signature = JUDGES[name], inspect.signature(theirs)
         self.calls, self.unjudged, self.worst = 0, 0, {"o": 0.0, "ht": 0.0}
         self.refusals: list[str] = []
@@ -162,7 +180,8 @@ class Judged:
             raise
         bound = self.signature.bind(*args, **keywords)
         bound.apply_defaults()
-        expected = dict(zip(("o", "ht"), self.judge(dict(bound.arguments)), strict=True))
+        call = UNNAMED | bound.arguments | bound.arguments.get("kwargs", {})
+        expected = dict(zip(("o", "ht"), self.judge(call), strict=True))
         if not all(x.isfinite().all() for x in expected.values()):
             # Some calls of fla's tests only look at a warning: long rows of keys of any length.
             self.unjudged += 1
@@ -224,6 +243,7 @@ class Tests:
         limit = self.report.options.max_work
         known = {*FUNCTIONS, POOLS}
         mine = [item for item in items if operators_of(item) and operators_of(item) <= known]
+        mine = [item for item in mine if item.name not in THEIR_MESSAGES]
         self.left_out = [item.name for item in mine if limit and work_of(item) > limit]
         kept = [item for item in mine if item.name not in self.left_out]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -231,7 +251,9 @@ class Tests:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
-        with torch.no_grad():
+        with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.Tensor, "backward", lambda *args, **keywords: None)
+            patch.setattr(torch.Tensor, "grad", property(torch.zeros_like, lambda *args: None))
             yield
 
     @pytest.hookimpl(hookwrapper=True)
@@ -313,7 +335,7 @@ def rwkv6_call(size: dict[str, Any], device: str) -> Call:
 
 
 def try_rwkv6(judged: Judged, call: Call) -> dict[str, Any]:
-    facts: dict[str, Any] = {"outcome": "passed", "function": RWKV6}
+    facts: dict[str, Any] = {"outcome": "passed", "function": judged.name}
     try:
         o, _ = judged(**call, output_final_state=True)
         again, none = judged.ours(**call, output_final_state=False)
@@ -340,7 +362,7 @@ def run_rwkv6(report: common.Report, path: Path, judged: Judged) -> list[str]:
             again = try_rwkv6(judged, call)
             ok = again["outcome"] == "passed"
             facts |= {"with_state_in_f32": again["outcome"], "then": again.get("message")}
-        report.add(name, ok, **facts)
+        report.add(f"{judged.name} {name}", ok, **facts)
     return left_out
 
 
@@ -348,10 +370,10 @@ def install(device: str) -> dict[str, Judged]:
     """Puts the judged functions where the tests will import them from."""
     fla.utils.device = device.split(":")[0]
     result = {}
-    for name, (_, module) in FUNCTIONS.items():
-        theirs = getattr(importlib.import_module(f"{module}.fused_recurrent"), name)
-        result[name] = Judged(name, theirs)
-        for place in (module, f"{module}.fused_recurrent"):
+    for name, module in FUNCTIONS.items():
+        own = f"{module}.{'chunk' if name.startswith('chunk') else 'fused_recurrent'}"
+        result[name] = Judged(name, getattr(importlib.import_module(own), name))
+        for place in (module, own):
             setattr(importlib.import_module(place), name, result[name])
     setattr(importlib.import_module("fla.ops.kda.fused_recurrent"), POOLS, getattr(linattn, POOLS))
     return result
@@ -385,14 +407,15 @@ def main() -> int:
         "--max-work", type=int, default=0, help="leave out larger cases: tokens * HV * D^2"
     )
     options = parser.parse_args()
-    files = [options.fla_tests / file for file, _ in FUNCTIONS.values()]
+    files = [options.fla_tests / file for file in FILES]
     for file in files:
         if not file.exists():
             parser.error(f"--fla-tests: expected {file.name} in '{options.fla_tests}', got none")
     report = common.Report("fla_grid", options)
     judged = install(options.device)
     left_out = run_tests(report, files[:2])
-    left_out += run_rwkv6(report, files[2], judged[RWKV6])
+    for name in (RWKV6, CHUNK_RWKV6):
+        left_out += run_rwkv6(report, files[2], judged[name])
     summary = [summarize(report, name, judged.get(name)) for name in (*FUNCTIONS, POOLS)]
     return report.finish(f"{len(left_out)} left out", functions=summary, left_out=left_out)
 

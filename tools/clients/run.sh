@@ -123,7 +123,7 @@ run_client() {
 
 # tell NAME: the client's last line, or that it broke off.
 tell() {
-  grep -E '^      fused_' "$out/$1.log" || true
+  grep -E '^      (fused|chunk)_' "$out/$1.log" || true
   grep -E "^(ok|FAIL) +$1:" "$out/$1.log" || { echo "FAIL  $1: broke off, see $1.log" && tail -n 5 "$out/$1.log"; }
 }
 
