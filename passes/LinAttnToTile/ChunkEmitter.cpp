@@ -268,8 +268,11 @@ void ChunkEmitter::emitGrams() {
   if (keys.empty())
     return;
   SmallVector<Type> types(keys.size(), layouts.pairs(builder.getF32Type()));
+  FloatAttr bound;
+  if (std::optional<double> lowest = step.states.front().totalBound())
+    bound = builder.getF64FloatAttr(*lowest);
   auto grams = tile::DecayedGramOp::create(builder, loc, types, keys, writeKey, logDecay, inclusive,
-                                           builder.getBF16Type());
+                                           bound, builder.getBF16Type());
   for (auto [read, gram] : llvm::zip(reads, grams.getGrams()))
     read.gram = gram;
 }

@@ -25,6 +25,11 @@ namespace {
 /// e^-104 is 0 in f32.
 constexpr float kLowestLogDecay = -104;
 
+/// The blocks of a Gram that matrix instructions compute, and how far apart the decays of one may
+/// be for factors that are at most e^40 and at least e^-40.
+constexpr int64_t kBlock = 16;
+constexpr double kWidestBlock = 80;
+
 class GramExpansion {
 public:
   explicit GramExpansion(DecayedGramOp op)
@@ -78,6 +83,8 @@ private:
   }
 
   SmallVector<Value> expandLevels();
+  bool isBoundInBlocks();
+  void expandBlocks(Value decay, ValueRange buffers);
   SmallVector<Value> expandPlain();
   void stageVectors();
   Value vector(Value x);
@@ -149,6 +156,32 @@ SmallVector<Value> GramExpansion::factorsOf(Value decay, int64_t half) {
   return factors;
 }
 
+bool GramExpansion::isBoundInBlocks() {
+  return op.getBound() && -kBlock * op.getBound()->convertToDouble() <= kWidestBlock;
+}
+
+/// One product for all pairs of a block: with P the sum of decays from the block's start on, and c
+/// half of what it can be at most, x e^(P + c) and a e^(-P - c). No token's numbers depend on later
+/// ones; pairs of a reader with a later writer, which may overflow, mean nothing.
+void GramExpansion::expandBlocks(Value decay, ValueRange buffers) {
+  float middle = float(-kBlock * op.getBound()->convertToDouble() / 2 * M_LOG2E);
+  Value shift = splat(type, builder.getF32FloatAttr(middle));
+  std::array<Value, 2> sums; // by whether they have the token's own decay
+  auto sumOf = [&](bool inclusive) {
+    Value &sum = sums[inclusive];
+    if (!sum)
+      sum = arith::AddFOp::create(builder, loc, scan(decay, kBlock, false, !inclusive), shift);
+    return sum;
+  };
+  for (auto [x, inclusive, buffer] : llvm::zip(op.getX(), op.getInclusive(), buffers))
+    store(multiply(vector(x), exp2(sumOf(inclusive))), buffer);
+  Value negated = arith::NegFOp::create(builder, loc, sumOf(true));
+  store(multiply(vector(op.getA()), exp2(negated)), buffers.back());
+  barrier();
+  GramOp::create(builder, loc, buffers.drop_back(), buffers.back(), grams, IntegerAttr(),
+                 /*diagonal=*/true);
+}
+
 SmallVector<Value> GramExpansion::expandLevels() {
   SmallVector<SmallVector<Value>, 2> sets(2);
   for (SmallVector<Value> &set : sets)
@@ -157,12 +190,20 @@ SmallVector<Value> GramExpansion::expandLevels() {
   stageVectors();
   unsigned level = 0;
   Value decay = inBase2(op.getDecay());
-  for (int64_t half = 1; half < type.getDimSize(0); half *= 2, ++level) {
+  int64_t first = 1;
+  if (isBoundInBlocks()) {
+    SmallVector<Value> buffers = sets[level++];
+    buffers.push_back(allocFactor());
+    expandBlocks(decay, buffers);
+    first = kBlock;
+  }
+  for (int64_t half = first; half < type.getDimSize(0); half *= 2, ++level) {
     SmallVector<Value> &set = sets[level % 2];
     for (auto [factor, buffer] : llvm::zip(factorsOf(decay, half), set))
       store(factor, buffer);
     barrier();
-    GramOp::create(builder, loc, set, set.front(), grams, builder.getI64IntegerAttr(half));
+    GramOp::create(builder, loc, set, set.front(), grams, builder.getI64IntegerAttr(half),
+                   /*diagonal=*/false);
   }
   return loadGrams();
 }
@@ -183,7 +224,7 @@ SmallVector<Value> GramExpansion::expandPlain() {
     }
   barrier();
   SmallVector<Value> x = llvm::map_to_vector(op.getX(), [&](Value v) { return buffers[v]; });
-  GramOp::create(builder, loc, x, buffers[op.getA()], grams, IntegerAttr());
+  GramOp::create(builder, loc, x, buffers[op.getA()], grams, IntegerAttr(), /*diagonal=*/false);
   SmallVector<Value> results = loadGrams();
   if (!op.getDecay())
     return results;

@@ -44,6 +44,9 @@ def TileExpandGram : Pass<"tile-expand-gram", "::dl::tile::KernelOp"> {
     one exponential per token and k, whether it takes part as reader or writer, and C h K products, so all levels together
     cost what one Gram costs.
 
+    Where the decay has a bound that keeps blocks of 16 tokens within 80 nats, levels below 16 become one: e^(P + c) for
+    readers and e^(-P - c) for writers, with P the sum from the block's start and c, a constant, half of what it can be.
+
     *One decay per token.* The plain Gram times e^(G_t - G_s), with l not below -104, where f32 has e^l = 0: there is nothing
     beyond but -inf - -inf.
 

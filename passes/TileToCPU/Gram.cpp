@@ -39,8 +39,8 @@ LogicalResult LaneLowering::lowerGram(GramOp op) {
   int64_t rows = op.getA().getType().getShape()[0];
   if (!op.getHalf()) {
     host->loop(rows, [&](Value i) {
-      auto earlier =
-          scf::ForOp::create(*host, host->loc, host->i64(0), host->add(i, 1), host->i64(1));
+      Value first = op.getDiagonal() ? host->sub(i, host->rem(i, 16)) : host->i64(0);
+      auto earlier = scf::ForOp::create(*host, host->loc, first, host->add(i, 1), host->i64(1));
       OpBuilder::InsertionGuard guard(*host);
       host->setInsertionPointToStart(earlier.getBody());
       emitGramPair(op, i, earlier.getInductionVar());

@@ -135,7 +135,9 @@ void KernelLowering::emitGramBlock(GramOp op, Value row, Value column) {
 }
 
 LogicalResult KernelLowering::lowerGram(GramOp op) {
-  int64_t half = op.getHalf() ? static_cast<int64_t>(*op.getHalf()) / kBlock : -1;
+  int64_t half = op.getHalf()       ? static_cast<int64_t>(*op.getHalf()) / kBlock
+                 : op.getDiagonal() ? 0
+                                    : -1;
   BlockOrder order{op.getA().getType().getShape()[0] / kBlock, half};
   int64_t warps = kernel.getThreads() / layout::kWarpSize;
   int64_t rounds = llvm::divideCeil(order.count(), warps);

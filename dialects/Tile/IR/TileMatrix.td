@@ -79,7 +79,8 @@ def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
 
       i / 2h = j / 2h,   (i / h) odd,   (j / h) even;
 
-    every pair j < i is one of exactly one h = 1, 2, 4 .. C/2. Other elements of the result stay as they are.
+    every pair j < i is one of exactly one h = 1, 2, 4 .. C/2. With `diagonal` they are those of the blocks of 16 rows, i / 16 =
+    j / 16, j <= i, and some more whose values mean nothing. Other elements of the result stay as they are.
 
     Sums over k are in ascending order of steps of 16, in f32. Each x has a result of its own. All are buffers; barriers
     are the user's: `tile.barrier` between the stores that fill x and a and this op, and between it and loads of the result.
@@ -87,7 +88,7 @@ def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
     Constraints:
     - C1: x and a are C x K, of bf16 or f16; results are C x C of f32; there are as many x as results and at least one.
     - C2: C and K are multiples of 16.
-    - C3: `half`, where it is given, is a power of two that divides C/2.
+    - C3: `half`, where it is given, is a power of two that divides C/2, and `diagonal` is not.
 
     Example:
     ```mlir
@@ -95,8 +96,9 @@ def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
         with !tile.shared<32x128xbf16, #tile.swizzled<128>> into !tile.shared<32x32xf32, #tile.swizzled<0>>
     ```
   }];
-  let arguments = (ins Variadic<Tile_SharedType>:$x, Tile_SharedType:$a, Variadic<Tile_SharedType>:$gram, OptionalAttr<I64Attr>:$half);
-  let assemblyFormat = "$x `with` $a `into` $gram (`half` $half^)? attr-dict `:` qualified(type($x)) `with` qualified(type($a)) `into` qualified(type($gram))";
+  let arguments = (ins Variadic<Tile_SharedType>:$x, Tile_SharedType:$a, Variadic<Tile_SharedType>:$gram, OptionalAttr<I64Attr>:$half,
+                       UnitAttr:$diagonal);
+  let assemblyFormat = "$x `with` $a `into` $gram (`half` $half^)? (`diagonal` $diagonal^)? attr-dict `:` qualified(type($x)) `with` qualified(type($a)) `into` qualified(type($gram))";
   let hasVerifier = 1;
 }
 
@@ -107,7 +109,8 @@ def Tile_DecayedGramOp : Tile_Op<"decayed_gram", [Pure, AttrSizedOperandSegments
 
       result[t, s] = sum over k of x[t, k] a[s, k] e^G,   G = l[s+1] + .. + l[t-1], and + l[t] where `inclusive`
 
-    with l the log decay of each token, one number (then `decay` has one axis) or one per k; without it G = 0. Elements with
+    with l the log decay of each token, one number (then `decay` has one axis) or one per k; without it G = 0. `bound`, where it
+    is given, promises that no l is below it. Elements with
     s >= t mean nothing. x and a are rounded to `in` type after a part of the decay has been multiplied in.
 
     `tile-expand-gram` says how this is computed so that nothing overflows and no token depends on later ones.
@@ -127,10 +130,10 @@ def Tile_DecayedGramOp : Tile_Op<"decayed_gram", [Pure, AttrSizedOperandSegments
     ```
   }];
   let arguments = (ins Variadic<Tile_DistributedF32>:$x, Tile_DistributedF32:$a, Optional<Tile_DistributedF32>:$decay,
-                       DenseBoolArrayAttr:$inclusive, TypeAttr:$product);
+                       DenseBoolArrayAttr:$inclusive, OptionalAttr<F64Attr>:$bound, TypeAttr:$product);
   let results = (outs Variadic<Tile_DistributedF32>:$grams);
   let assemblyFormat = [{
-    $x `with` $a (`decay` $decay^)? `inclusive` $inclusive `in` $product attr-dict `:` type($x) `with` type($a)
+    $x `with` $a (`decay` $decay^)? `inclusive` $inclusive (`bound` $bound^)? `in` $product attr-dict `:` type($x) `with` type($a)
     (`decay` type($decay)^)? `->` type($grams)
   }];
   let hasVerifier = 1;

@@ -156,8 +156,8 @@ LogicalResult GramOp::verify() {
              << rows << " x " << rows << " f32, got " << type;
   if (rows % 16 != 0 || depth % 16 != 0)
     return emitOpError("C2: expected multiples of 16, got ") << a;
-  if (std::optional<int64_t> half = getHalf();
-      half && (*half <= 0 || !llvm::isPowerOf2_64(*half) || rows % (2 * *half) != 0))
+  if (std::optional<int64_t> half = getHalf(); half && (*half <= 0 || !llvm::isPowerOf2_64(*half) ||
+                                                        rows % (2 * *half) != 0 || getDiagonal()))
     return emitOpError("C3: expected half to be a power of two that divides ")
            << rows / 2 << ", got " << *half;
   return success();
