@@ -95,6 +95,7 @@ pack() {
   copy_test tile_rows_test 'tile_rows.dlk'
   copy_test tile_scan_test 'tile_scan/*.dlk'
   copy_test decode_test 'decode/*.dlk'
+  copy_test prefill_test 'prefill/*.dlk'
   copy_test log_plan_test 'log_plan/*.dlk'
   copy_test log_test 'log/*.dlk'
   echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
@@ -196,6 +197,12 @@ run_sanitizer() {
         "$dir/decode_test" "$dir/tests/decode_test" \
         --gtest_filter='*R013R017:*R018:*R032:*R058:*R060:*R061:*R033:*R038:*R102'
     fi
+    if [[ -x $dir/prefill_test ]]; then
+      at_once "$tool prefill_test" env DL_TEST_DEVICE="$device" \
+        "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 \
+        "$dir/prefill_test" "$dir/tests/prefill_test" \
+        --gtest_filter='*R013R017R075:*R018:*R019:*R033R034:*R038:*R039'
+    fi
     if [[ -x $dir/log_test ]]; then
       at_once "$tool log_test" env DL_TEST_DEVICE="$device" \
         "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 \
@@ -238,7 +245,7 @@ run_all() {
       skip "$program" "not packed"
     fi
   done
-  for program in decode_test log_plan_test log_test; do
+  for program in decode_test prefill_test log_plan_test log_test; do
     if [[ -x $dir/$program ]]; then
       step "$program" run_test "$program" "$dir/tests/$program"
     else

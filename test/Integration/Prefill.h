@@ -28,9 +28,21 @@ template <typename Function> void forPrefills(const std::string &suffix, Functio
 }
 template <typename Function> void forPrefills(Function f) { forPrefills("", f); }
 
-/// Options of packages that change how a prefill is cut, not what it computes.
-inline const char *const prefillForms[] = {"",       "-c16",       "-c64",       "-c128",
-                                           "-fused", "-fused-c16", "-fused-c64", "-fused-c128"};
+/// What packages' names have behind them where a prefill is cut in another way: chunks of another
+/// size, or one kernel instead of two. Those that there are on the device; the first is "".
+std::vector<std::string> prefillForms();
+
+/// f(operator, layout) for the packages of these names and all forms. Layouts take turns.
+template <typename Function> void forForms(const std::vector<std::string> &names, Function f) {
+  bool isOdd = false;
+  for (const std::string &name : names)
+    for (const std::string &form : prefillForms()) {
+      const Operator op = prefillOf(name + form);
+      const std::string layout = (isOdd = !isOdd) ? "kv" : "vk";
+      SCOPED_TRACE(op.package + " " + layout);
+      f(op, layout);
+    }
+}
 
 /// Fills the log decays of a precomputed gate, or of RWKV-6.
 void setDecays(Problem &problem, const std::function<double(size_t)> &value);
