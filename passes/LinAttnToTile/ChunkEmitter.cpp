@@ -292,11 +292,15 @@ Value ChunkEmitter::onDiagonal(const ReadFactors &factors) {
   return ifThere(sum);
 }
 
+static Value toBF16(OpBuilder &builder, Location loc, Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return arith::TruncFOp::create(builder, loc, type.clone(builder.getBF16Type()), value);
+}
+
 Value ChunkEmitter::toShared(Value matrix) {
-  auto type = cast<RankedTensorType>(matrix.getType());
-  Type bf16 = builder.getBF16Type();
-  Value narrow = arith::TruncFOp::create(builder, loc, type.clone(bf16), matrix);
-  return crossing.matrix(narrow, layouts.shared(type.getDimSize(1), bf16));
+  Value narrow = toBF16(builder, loc, matrix);
+  auto type = cast<RankedTensorType>(narrow.getType());
+  return crossing.matrix(narrow, layouts.shared(type.getDimSize(1), type.getElementType()));
 }
 
 /// X of each output read, gamma X of the feedback reads, A of the write.
@@ -319,7 +323,7 @@ void ChunkEmitter::emitFactors() {
   writesInShared = toShared(multiply(writeKey, scan(/*reverse=*/true, /*exclusive=*/true)));
 }
 
-/// The inverse of I - sum of gamma N, and N of the output reads.
+/// The inverse of I - sum of gamma N, less I, and N of the output reads.
 void ChunkEmitter::emitSystem() {
   Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
   RankedTensorType pairs = layouts.pairs(f32);
@@ -347,17 +351,20 @@ void ChunkEmitter::emitSystem() {
   if (!system)
     return;
   system = arith::NegFOp::create(builder, loc, system);
-  inverse = toShared(tile::InvertUnitLowerOp::create(builder, loc, system));
+  // Less the unit matrix, which takes no product. Tokens with one key have one number along a
+  // diagonal: rounded, it is wrong for all of them in the same direction, and reads add that up
+  // over the chunk. So what the rounding takes away is a factor too.
+  Value isBelow = compare(arith::CmpIPredicate::sgt, row, column);
+  Value below = arith::SelectOp::create(
+      builder, loc, isBelow, tile::InvertUnitLowerOp::create(builder, loc, system), zero(pairs));
+  inverse = toShared(below);
+  Value rounded = arith::ExtFOp::create(builder, loc, pairs, toBF16(builder, loc, below));
+  inverseRest = toShared(arith::SubFOp::create(builder, loc, below, rounded));
 }
 
 //===----------------------------------------------------------------------===//
 // The walk
 //===----------------------------------------------------------------------===//
-
-static Value toBF16(OpBuilder &builder, Location loc, Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return arith::TruncFOp::create(builder, loc, type.clone(builder.getBF16Type()), value);
-}
 
 Value ChunkEmitter::asFirst(Value accumulator) {
   Value narrow = toBF16(builder, loc, accumulator);
@@ -386,7 +393,8 @@ Value ChunkEmitter::emitWrites(Value state) {
   if (!feedbackInShared)
     return written;
   written = product(asFirst(state), feedbackInShared, written);
-  return product(asFirst(written), inverse, zero(values));
+  Value factor = asFirst(written);
+  return product(factor, inverseRest, product(factor, inverse, written));
 }
 
 FailureOr<Value> ChunkEmitter::emit(Value state, Value count,

@@ -177,10 +177,11 @@ private:
   std::array<mlir::IRMapping, 2> onSide;                           ///< values with columns of V
   llvm::DenseMap<mlir::Value, mlir::Value> raised;                 ///< e^x of x
   std::array<llvm::DenseMap<mlir::Value, mlir::Value>, 2> crossed; ///< tokens over values
-  mlir::Value logDecay;                  ///< of a token: C x K, C, or null
-  mlir::Value writeKey, writesInShared;  ///< C x K
-  mlir::Value inverse, feedbackInShared; ///< of the system
-  std::vector<ReadFactors> reads;        ///< as StepAnalysis::reads
+  mlir::Value logDecay;                 ///< of a token: C x K, C, or null
+  mlir::Value writeKey, writesInShared; ///< C x K
+  mlir::Value inverse, inverseRest;     ///< of the system, less I: in bf16, and what that leaves
+  mlir::Value feedbackInShared;
+  std::vector<ReadFactors> reads; ///< as StepAnalysis::reads
   mlir::Value tokenIsThere, keyIsThere, valueIsThere;
 };
 

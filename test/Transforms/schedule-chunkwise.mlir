@@ -30,11 +30,14 @@
 // CHECK:        %[[N:.+]]:2 = tile.decayed_gram %[[K:.+]], %{{.+}} with %[[K]] decay %{{.+}} inclusive [true, true] in bf16
 // CHECK:        tile.local_store %{{.+}}, %[[NQ:.+]] : tensor<32x32xbf16
 // CHECK:        %[[INVERSE:.+]] = tile.invert_unit_lower
+// The inverse without its diagonal of ones, and what bf16 has no room for.
 // CHECK:        tile.local_store %{{.+}}, %[[TI:.+]] : tensor<32x32xbf16
+// CHECK:        tile.local_store %{{.+}}, %[[REST:.+]] : tensor<32x32xbf16
 // CHECK:        tile.barrier
 // The walk: right-hand side, solution, outputs, state.
-// CHECK:        tile.mma %{{.+}}, %[[XK]], %{{.+}} :
-// CHECK:        %[[U:.+]] = tile.mma %{{.+}}, %[[TI]], %{{.+}} :
+// CHECK:        %[[RHS:.+]] = tile.mma %{{.+}}, %[[XK]], %{{.+}} :
+// CHECK:        %[[MOST:.+]] = tile.mma %{{.+}}, %[[TI]], %[[RHS]] :
+// CHECK:        tile.mma %{{.+}}, %[[REST]], %[[MOST]] :
 // CHECK:        tile.transpose %{{.+}} : tensor<64x64xbf16, #[[ACC]]> -> tensor<64x64xbf16
 // CHECK:        tile.transpose %{{.+}} : tensor<64x32xbf16, #[[ACC]]> -> tensor<32x64xbf16
 // CHECK:        %[[O:.+]] = tile.mma %[[XQ]], %{{.+}}, %{{.+}} :
@@ -62,7 +65,7 @@
 // WALK:         %[[ROW:.+]] = tile.stage %[[RING]]
 // WALK:         tile.local_part %[[ROW]] offset 0 :
 // WALK-NOT:     tile.barrier
-// WALK-COUNT-5: tile.mma
+// WALK-COUNT-6: tile.mma
 // WALK-NOT:     tile.decayed_gram
 linattn.operator @delta(%q: !key, %k: !key, %v: !value, %g: !per_head, %beta: !per_head)
     state(%S: !linattn.state) -> (o: !value) {
