@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,10 +31,49 @@
 
 namespace dl::test {
 
+/// Writes a number; false if the type does not hold it.
+inline bool encode(dlk_dtype dtype, double value, void *to) {
+  const float single = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &single, 4);
+  const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  uint32_t lost = 0; // bits of the mantissa that are cut off
+  uint16_t half = 0;
+  switch (dtype) {
+  case DLK_I32: {
+    const auto integer = static_cast<int32_t>(value);
+    std::memcpy(to, &integer, 4);
+    return integer == value;
+  }
+  case DLK_F32:
+    std::memcpy(to, &single, 4);
+    return single == value;
+  case DLK_BF16:
+    half = static_cast<uint16_t>(bits >> 16);
+    lost = bits & 0xffff;
+    break;
+  case DLK_F16: // the exponent's bias is 15 instead of 127
+    half = static_cast<uint16_t>(sign | (magnitude ? (magnitude >> 13) - (112 << 10) : 0));
+    lost = bits & 0x1fff;
+    break;
+  default:
+    return false;
+  }
+  std::memcpy(to, &half, 2);
+  return single == value && lost == 0 && (dtype == DLK_BF16 || std::abs(value) <= 65504);
+}
+
+inline float readFloat(const void *from) {
+  float value;
+  std::memcpy(&value, from, 4);
+  return value;
+}
+
 /// All ones is a NaN in every format.
 constexpr unsigned char guardByte = 0xff;
 
-/// An argument [B, ...] of at most three axes with guards before, between and after its parts.
+/// An argument [B, ...] of at most three axes with guards before, between and after its parts. A
+/// matrix whose name ends with _t lies transposed.
 class Argument {
 public:
   Argument(const dlk_kernel *kernel, int32_t index, int64_t batch) {
@@ -53,16 +93,21 @@ public:
   std::string name() const { return info.name; }
   /// Of an axis; axis 0 is B.
   int64_t size(int axis) const { return axis < info.rank ? shape[axis] : 1; }
+  bool isTransposed() const {
+    return name().size() > 2 && name().substr(name().size() - 2) == "_t";
+  }
+  /// Of the matrix, as kernels mean it.
+  int64_t rows() const { return size(isTransposed() ? 2 : 1); }
+  int64_t columns() const { return size(isTransposed() ? 1 : 2); }
+
   size_t offset(int64_t n, int64_t i, int64_t j) const {
+    if (isTransposed())
+      std::swap(i, j);
     return size_t(guard + n * strides[0] + i * strides[1] + j * strides[2]) * bytes;
   }
-  /// A number that the type holds: of an f32 that is a bf16 the upper half is stored.
-  void set(double value, int64_t n, int64_t i = 0, int64_t j = 0) {
-    const float number = float(value);
-    const int32_t integer = info.dtype == DLK_I32 ? int32_t(value) : 0;
-    unsigned char single[4];
-    std::memcpy(single, info.dtype == DLK_I32 ? static_cast<const void *>(&integer) : &number, 4);
-    std::copy_n(single + 4 - bytes, bytes, &memory->image[offset(n, i, j)]);
+  /// False if the type does not hold the value.
+  bool set(double value, int64_t n, int64_t i = 0, int64_t j = 0) {
+    return encode(info.dtype, value, &memory->image[offset(n, i, j)]);
   }
   dlk_tensor view() const {
     return {

@@ -15,7 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/Integration/TileMatrices.h"
+#include "test/Integration/TileKernels.h"
 
 using namespace dl::test;
 
@@ -32,16 +32,14 @@ int64_t element(int64_t n, size_t factor, int64_t i, int64_t k) {
 }
 constexpr int64_t batch = 4;
 
-class GramTest : public ::testing::Test {
+class GramTest : public KernelTest {
 public:
-  GramTest(const dlk_kernel *kernel) : kernel(kernel) {}
+  using KernelTest::KernelTest;
   void TestBody() override;
 
 private:
   void check(size_t x, Argument &result);
 
-  const dlk_kernel *kernel;
-  std::vector<Argument> arguments;
   std::vector<Argument *> factors; ///< the x, and a as the last
   std::vector<Argument *> results;
 };
@@ -81,20 +79,17 @@ void GramTest::check(size_t x, Argument &result) {
 }
 
 void GramTest::TestBody() {
-  dlk_kernel_info info;
-  ASSERT_EQ(dlk_kernel_get_info(kernel, &info), DLK_OK) << dlk_last_error();
-  for (int32_t i = 0; i < info.num_args; ++i)
-    arguments.emplace_back(kernel, i, batch);
-  for (Argument &argument : arguments)
-    (argument.info.dtype == DLK_F32 ? results : factors).push_back(&argument);
+  allocate(batch);
+  for (const auto &argument : inOrder)
+    (argument->info.dtype == DLK_F32 ? results : factors).push_back(argument.get());
   ASSERT_FALSE(factors.empty());
   ASSERT_TRUE(results.size() == 1 || results.size() == factors.size() - 1);
   for (size_t f = 0; f < factors.size(); ++f)
     for (int64_t n = 0; n < batch; ++n)
       for (int64_t i = 0; i < factors[f]->rows(); ++i)
         for (int64_t k = 0; k < factors[f]->columns(); ++k)
-          ASSERT_TRUE(factors[f]->set(n, i, k, double(element(n, f, i, k))));
-  launch(kernel, arguments);
+          ASSERT_TRUE(factors[f]->set(double(element(n, f, i, k)), n, i, k));
+  launch();
   if (HasFailure())
     return;
   for (size_t x = 0; x < results.size(); ++x)
@@ -106,5 +101,5 @@ void GramTest::TestBody() {
 } // namespace
 
 int main(int argc, char **argv) {
-  return testPackages(argc, argv, [](const dlk_kernel *kernel) { return new GramTest(kernel); });
+  return runPackages(argc, argv, [](const dlk_kernel *kernel) { return new GramTest(kernel); });
 }

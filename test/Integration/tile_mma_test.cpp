@@ -15,7 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/Integration/TileMatrices.h"
+#include "test/Integration/TileKernels.h"
 
 using namespace dl::test;
 
@@ -74,40 +74,33 @@ std::vector<Case> makeCases(int64_t M, int64_t N, int64_t K, int bits) {
 // The test
 //===----------------------------------------------------------------------===//
 
-class ProductTest : public ::testing::Test {
+class ProductTest : public KernelTest {
 public:
-  ProductTest(const dlk_kernel *kernel) : kernel(kernel) {}
+  using KernelTest::KernelTest;
   void TestBody() override;
 
 private:
   Argument *find(const std::string &name) {
-    for (Argument &argument : arguments)
-      if (argument.name() == name)
-        return &argument;
-    return nullptr;
+    auto found = arguments.find(name);
+    return found == arguments.end() ? nullptr : found->second;
   }
   Argument *find(const std::string &name, const std::string &other) {
     Argument *found = find(name);
     return found ? found : find(other);
   }
-  void allocate(int64_t batch) {
-    arguments.clear();
-    for (int32_t i = 0; i < info.num_args; ++i)
-      arguments.emplace_back(kernel, i, batch);
+  void allocateProducts(int64_t batch) {
+    allocate(batch);
     a = find("a", "a_t"), b = find("b", "b_t"), c = find("c"), d = find("d");
   }
   void fill(int64_t n, Argument &argument, const Fill &value) {
     for (int64_t i = 0; i < argument.rows(); ++i)
       for (int64_t j = 0; j < argument.columns(); ++j)
-        ASSERT_TRUE(argument.set(n, i, j, value(i, j)))
+        ASSERT_TRUE(argument.set(value(i, j), n, i, j))
             << argument.name() << " does not hold " << value(i, j);
   }
   std::vector<double> expected(const Case &product);
   void check(const std::vector<Case> &cases);
 
-  const dlk_kernel *kernel;
-  dlk_kernel_info info = {};
-  std::vector<Argument> arguments;
   Argument *a = nullptr, *b = nullptr, *c = nullptr, *d = nullptr;
 };
 
@@ -145,14 +138,13 @@ void ProductTest::check(const std::vector<Case> &cases) {
   }
   EXPECT_EQ(faults, 0) << "wrong elements";
   EXPECT_EQ(result, d->memory->image) << "written outside the result";
-  for (Argument &argument : arguments)
-    if (&argument != d)
-      EXPECT_EQ(argument.memory->download(), argument.memory->image) << argument.name();
+  for (const auto &argument : inOrder)
+    if (argument.get() != d)
+      EXPECT_EQ(argument->memory->download(), argument->memory->image) << argument->name();
 }
 
 void ProductTest::TestBody() {
-  ASSERT_EQ(dlk_kernel_get_info(kernel, &info), DLK_OK) << dlk_last_error();
-  allocate(1);
+  allocateProducts(1);
   ASSERT_TRUE(a && b && d) << "expected arguments a or a_t, b or b_t, and d";
   ASSERT_EQ(d->info.dtype, DLK_F32);
   const int64_t M = d->rows(), N = d->columns(), K = a->columns();
@@ -161,7 +153,7 @@ void ProductTest::TestBody() {
   ASSERT_EQ(b->columns(), N);
   // Factors of 32 bits are rounded to tf32, which has the mantissa of f16.
   const std::vector<Case> cases = makeCases(M, N, K, a->info.dtype == DLK_BF16 ? 8 : 11);
-  allocate(int64_t(cases.size()));
+  allocateProducts(int64_t(cases.size()));
   for (size_t n = 0; n < cases.size(); ++n) {
     fill(int64_t(n), *a, cases[n].a);
     fill(int64_t(n), *b, cases[n].b);
@@ -169,7 +161,7 @@ void ProductTest::TestBody() {
       fill(int64_t(n), *c, cases[n].c);
   }
   if (!HasFailure())
-    launch(kernel, arguments);
+    launch();
   if (!HasFailure())
     check(cases);
 }
@@ -177,5 +169,5 @@ void ProductTest::TestBody() {
 } // namespace
 
 int main(int argc, char **argv) {
-  return testPackages(argc, argv, [](const dlk_kernel *kernel) { return new ProductTest(kernel); });
+  return runPackages(argc, argv, [](const dlk_kernel *kernel) { return new ProductTest(kernel); });
 }
