@@ -269,7 +269,7 @@ void ChunkEmitter::emitGrams() {
     return;
   SmallVector<Type> types(keys.size(), layouts.pairs(builder.getF32Type()));
   FloatAttr bound;
-  if (std::optional<double> lowest = step.states.front().totalBound())
+  if (std::optional<double> lowest = step.states.front().totalBound(); lowest && logDecay)
     bound = builder.getF64FloatAttr(*lowest);
   auto grams = tile::DecayedGramOp::create(builder, loc, types, keys, writeKey, logDecay, inclusive,
                                            bound, builder.getBF16Type());

@@ -47,7 +47,7 @@
 // CHECK:        scf.yield %[[NEW]], %[[NEXT]]
 // In two kernels: one finds the row of its chunk, and leaves buffers as the other one will have them.
 // PREPARE-LABEL: tile.kernel @delta_prepare(
-// PREPARE-SAME:  memref<?x?x18432xi8, strided<[?, ?, 1]>> {{.*}}tile.role = "workspace", tile.shape = {{\[\[}}"add", ["div", ["mul", "B", "T"], 32], "N"], "HV", 18432]
+// PREPARE-SAME:  memref<?x?x20480xi8, strided<[?, ?, 1]>> {{.*}}tile.role = "workspace", tile.shape = {{\[\[}}"add", ["div", ["mul", "B", "T"], 32], "N"], "HV", 20480]
 // PREPARE:       scf.for {{.*}} -> (i32, i32)
 // PREPARE:       tile.store_image {{.*}} offset 0 as !tile.shared<32x64xbf16, #tile.swizzled<128>>
 // PREPARE:       tile.decayed_gram
@@ -55,7 +55,7 @@
 // PREPARE-NOT:   tile.mma
 
 // WALK-LABEL: tile.kernel @delta_prefill(
-// WALK:       %[[RING:.+]] = tile.alloc : !tile.shared<2x1x18432xi8
+// WALK:       %[[RING:.+]] = tile.alloc : !tile.shared<2x1x20480xi8
 // WALK:       tile.copy_async
 // WALK:       scf.for
 // WALK:         tile.copy_wait 0

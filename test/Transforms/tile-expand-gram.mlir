@@ -3,6 +3,7 @@
 #rows = #tile.blocked<per_thread = [8, 1], lanes = [1, 32], warps = [2, 1], order = [1, 0], num_warps = 2>
 #pairs = #tile.blocked<per_thread = [8, 1], lanes = [1, 32], warps = [2, 1], order = [1, 0], num_warps = 2>
 #tokens = #tile.slice<1, #rows>
+#wide = #tile.blocked<per_thread = [8, 1], lanes = [1, 32], warps = [4, 1], order = [1, 0], num_warps = 4>
 
 // One decay per k: four levels for 16 tokens. On each, readers of the later half of a block and
 // writers of the earlier half meet in its middle.
@@ -65,5 +66,27 @@ tile.kernel @plain(%x: memref<16x32xf32>, %l: memref<16xf32>, %o: memref<16x16xf
   %n = tile.decayed_gram %k with %k decay %g inclusive [false] in bf16
       : tensor<16x32xf32, #rows> with tensor<16x32xf32, #rows> decay tensor<16xf32, #tokens> -> tensor<16x16xf32, #pairs>
   tile.store %n, %o[%c0, %c0] axes [0, 1] : tensor<16x16xf32, #pairs>, memref<16x16xf32>
+  tile.return
+}
+
+// A bound keeps 16 tokens within 80 nats: one product for all of their pairs.
+// CHECK-LABEL: tile.kernel @bounded
+tile.kernel @bounded(%x: memref<32x32xf32>, %l: memref<32x32xf32>, %o: memref<32x32xf32>) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %k = tile.load %x[%c0, %c0] axes [0, 1] : memref<32x32xf32> -> tensor<32x32xf32, #wide>
+  %g = tile.load %l[%c0, %c0] axes [0, 1] : memref<32x32xf32> -> tensor<32x32xf32, #wide>
+  // CHECK: %[[X:.+]] = tile.alloc : !tile.shared<32x32xbf16
+  // CHECK: %[[W:.+]] = tile.alloc : !tile.shared<32x32xbf16
+  // CHECK: %[[P:.+]] = tile.scan %{{.+}} axis 0 run 16 :
+  // CHECK: %[[R:.+]] = arith.addf %[[P]], %cst{{.*}} : tensor<32x32xf32
+  // CHECK: math.exp2 %[[R]]
+  // CHECK: arith.negf %[[R]]
+  // CHECK: tile.barrier
+  // CHECK-NEXT: tile.gram %{{.+}} with %{{.+}} into %[[N:.+]] diagonal
+  // CHECK: tile.gram %{{.+}} into %[[N]] half 16
+  // CHECK-NOT: tile.gram
+  %n = tile.decayed_gram %k with %k decay %g inclusive [true] bound -5.0 in bf16
+      : tensor<32x32xf32, #wide> with tensor<32x32xf32, #wide> decay tensor<32x32xf32, #wide> -> tensor<32x32xf32, #wide>
+  tile.store %n, %o[%c0, %c0] axes [0, 1] : tensor<32x32xf32, #wide>, memref<32x32xf32>
   tile.return
 }
