@@ -38,7 +38,7 @@ TEST(Preparation, IsChecked) {
   auto editError = [](const std::function<void(json &)> &edit) {
     return openError([&](json &kernels) { edit(kernels[Prepare]); });
   };
-  // A preparation may run for other sizes, in other blocks, and need less alignment.
+  // A preparation may run for other sizes, in other blocks, and need another alignment.
   EXPECT_EQ(editError([](json &p) {
               p["args"][0]["align"] = 1;
               p["threads"] = 64;
@@ -48,7 +48,6 @@ TEST(Preparation, IsChecked) {
   const std::string others = "kernels[1].prepares: expected a kernel with the same arguments and "
                              "scalars, 'gla.decode.4x8.kv.f32.f32' has others";
   EXPECT_EQ(editError([](json &p) { p["args"][0]["name"] = "query"; }), others);
-  EXPECT_EQ(editError([](json &p) { p["args"][0]["align"] = 16; }), others);
   EXPECT_EQ(editError([](json &p) { p["args"][12]["pointer"] = 0; }),
             "kernels[1].args[12].pointer: overlaps another parameter at byte 0");
   EXPECT_EQ(editError([](json &p) { p["args"][12]["strides"] = {284, 280, nullptr}; }), others);
@@ -60,6 +59,20 @@ TEST(Preparation, IsChecked) {
             "kernels[1].prepares: expected the name of a kernel");
   EXPECT_EQ(editError([](json &p) { p["prepares"] = 7; }),
             "kernels[1].prepares: expected text, got number");
+}
+
+/// Each of the two kernels reads what the other one does not look at.
+TEST(Preparation, AddsItsAlignmentToThatOfItsKernel) {
+  json manifest = makePreparedManifest();
+  manifest["kernels"][Prepare]["args"][0]["align"] = 64;
+  const std::string bytes = makePackage(manifest, {kernelObject(), ""});
+  dlk_package *package = nullptr;
+  ASSERT_EQ(dlk_package_open_memory(bytes.data(), bytes.size(), &package), DLK_OK)
+      << dlk_last_error();
+  dlk_arg_info info;
+  ASSERT_EQ(dlk_kernel_get_arg(dlk_kernel_at(package, 0), 0, &info), DLK_OK);
+  EXPECT_EQ(info.align, 64u);
+  dlk_package_close(package);
 }
 
 TEST(Preparation, IsOfAKernelThatStandsAlone) {
