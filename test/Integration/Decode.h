@@ -127,6 +127,8 @@ Problem packRows(const Operator &op, Sizes n, const std::string &layout,
 void fillTokens(Problem &problem, int64_t from, int64_t to, double value);
 /// Only row `row` of the problem, alone in its batch, on a pool that holds its state.
 Problem rowOf(const Problem &problem, int64_t row);
+/// The rows of a batch one behind the other in a packed one.
+Problem joinRows(const Problem &batch);
 /// Only tokens [from, from + count).
 Problem tokensOf(const Problem &problem, int64_t from, int64_t count);
 

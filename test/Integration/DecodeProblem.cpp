@@ -244,6 +244,24 @@ Problem rowOf(const Problem &problem, int64_t row) {
   return result;
 }
 
+Problem joinRows(const Problem &batch) {
+  Problem result = batch;
+  result.n.B = 1;
+  result.n.T = batch.n.B * batch.n.T;
+  for (int64_t row = 0; row <= batch.n.B; ++row)
+    result.starts.push_back(row * batch.n.T);
+  for (auto &[name, tensor] : result.tensors)
+    if (!isParam(name)) {
+      Shape shape = tensor.shape();
+      shape[0] = 1;
+      shape[1] = result.n.T;
+      Tensor joined(shape);
+      joined.values() = tensor.values();
+      tensor = joined;
+    }
+  return result;
+}
+
 Problem tokensOf(const Problem &problem, int64_t from, int64_t count) {
   Problem result = problem;
   result.n.T = count;

@@ -47,20 +47,7 @@ TEST(DecodeRows, EachEqualsItsOwnRunR013R017) {
 TEST(DecodeRows, PackedOrAsABatch) {
   forOperators([](const Operator &op, const std::string &layout) {
     const Problem batch = makeProblem(op, {3, 2, 2, 4, 64, 64}, layout);
-    Problem row = batch;
-    row.n.B = 1;
-    row.n.T = 6;
-    row.starts = {0, 2, 4, 6};
-    for (auto &[name, tensor] : row.tensors)
-      if (tensor.shape().size() > 2) {
-        Shape shape = tensor.shape();
-        shape[0] = 1;
-        shape[1] = 6;
-        Tensor joined(shape);
-        joined.values() = tensor.values();
-        tensor = joined;
-      }
-    const Outcome a = launch(batch), b = launch(row);
+    const Outcome a = launch(batch), b = launch(joinRows(batch));
     ASSERT_EQ(b.status, DLK_OK) << b.message;
     EXPECT_EQ(a.o.values(), b.o.values());
     EXPECT_TRUE(sameBits(a.pool, b.pool));
