@@ -116,6 +116,15 @@ Coordinate RegisterLayout::coordinate(int64_t thread, int64_t reg) const {
   return coord;
 }
 
+bool RegisterLayout::addsWithin(unsigned axis, int64_t run) const {
+  int64_t byThread = 0, byRegister = 0;
+  for (int64_t thread = 0; thread < numThreads; ++thread)
+    byThread = std::max(byThread, baseOfThread(thread)[axis] % run);
+  for (int64_t reg = 0; reg < numRegisters; ++reg)
+    byRegister = std::max(byRegister, offsetOfRegister(reg)[axis] % run);
+  return byThread + byRegister < run;
+}
+
 std::pair<int64_t, int64_t> RegisterLayout::find(ArrayRef<int64_t> coord) const {
   int64_t thread = 0, reg = 0;
   for (const Digit &d : digits)
@@ -413,4 +422,33 @@ Expected<RegisterLayout> dl::layout::replicated(ArrayRef<int64_t> shape, int64_t
   if (Error e = layout.verify())
     return std::move(e);
   return layout;
+}
+
+std::optional<SmallVector<std::pair<int64_t, int64_t>>>
+dl::layout::interleavedRegisters(const RegisterLayout &wide, const RegisterLayout &narrow) {
+  if (wide.rank() != narrow.rank() || wide.numThreads != narrow.numThreads ||
+      narrow.shape[0] == 0 || wide.shape[0] % narrow.shape[0] != 0 ||
+      ArrayRef(wide.shape).drop_front() != ArrayRef(narrow.shape).drop_front())
+    return std::nullopt;
+  int64_t count = wide.shape[0] / narrow.shape[0];
+  for (int64_t thread = 0; thread < wide.numThreads; ++thread) {
+    Coordinate base = narrow.baseOfThread(thread);
+    base[0] *= count;
+    if (wide.baseOfThread(thread) != base)
+      return std::nullopt;
+  }
+  SmallVector<Coordinate> offsets;
+  for (int64_t reg = 0; reg < narrow.numRegisters; ++reg)
+    offsets.push_back(narrow.offsetOfRegister(reg));
+  SmallVector<std::pair<int64_t, int64_t>> result;
+  for (int64_t reg = 0; reg < wide.numRegisters; ++reg) {
+    Coordinate offset = wide.offsetOfRegister(reg);
+    int64_t which = offset[0] % count;
+    offset[0] /= count;
+    const Coordinate *found = llvm::find(offsets, offset);
+    if (found == offsets.end())
+      return std::nullopt;
+    result.push_back({which, found - offsets.begin()});
+  }
+  return result;
 }

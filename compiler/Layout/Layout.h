@@ -51,6 +51,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -127,6 +128,10 @@ struct RegisterLayout {
   /// access in elements (still to be limited by bytes).
   int64_t contiguousRegisters(unsigned axis) const;
 
+  /// Whether floor(c / run) of a coordinate c along `axis` is that of its thread's share plus that
+  /// of its register's.
+  bool addsWithin(unsigned axis, int64_t run) const;
+
   /// Cut runs of `run` neighbours along `axis`, which start at its multiples, into equal pieces
   /// each of which one thread holds: the largest length there is.
   int64_t pieceOfRun(unsigned axis, int64_t run) const;
@@ -171,6 +176,12 @@ struct BlockedParams {
   int64_t numWarps = 0;
 };
 llvm::Expected<RegisterLayout> blocked(llvm::ArrayRef<int64_t> shape, const BlockedParams &params);
+
+/// Of tensors with row n i + j of `wide` the row i of a j-th tensor laid out like `narrow`: for
+/// each register of `wide`, j and the register there, the same in every thread. Nothing where a
+/// thread holds other rows of one than of the other.
+std::optional<llvm::SmallVector<std::pair<int64_t, int64_t>>>
+interleavedRegisters(const RegisterLayout &wide, const RegisterLayout &narrow);
 
 /// A tensor every thread holds whole: numRegisters = product(shape), the last axis fastest.
 llvm::Expected<RegisterLayout> replicated(llvm::ArrayRef<int64_t> shape, int64_t numWarps);

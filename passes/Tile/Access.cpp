@@ -10,13 +10,14 @@
 using namespace mlir;
 using namespace dl;
 
-int64_t tile::accessWidth(MemRefType memory, ArrayRef<int64_t> axes, RankedTensorType tensor) {
+int64_t tile::accessWidth(MemRefType memory, ArrayRef<int64_t> axes, RankedTensorType tensor,
+                          std::optional<ArrayRef<int64_t>> repeats) {
   SmallVector<int64_t> strides;
   int64_t offset;
   if (failed(memory.getStridesAndOffset(strides, offset)))
     return 1;
   const int64_t *unit = llvm::find_if(axes, [&](int64_t axis) { return strides[axis] == 1; });
-  if (unit == axes.end())
+  if (unit == axes.end() || (repeats && (*repeats)[unit - axes.begin()] != 1))
     return 1;
   layout::RegisterLayout layout = llvm::cantFail(getLayout(tensor));
   int64_t bytes = tensor.getElementTypeBitWidth() / 8;
@@ -51,7 +52,8 @@ int64_t tile::requiredAlignment(BlockArgument memory) {
     if (isa<StoreImageOp, CopyAsyncOp>(user))
       return 16;
     if (auto load = dyn_cast<LoadOp>(user))
-      width = std::max(width, accessWidth(type, load.getAxes(), load.getResult().getType()));
+      width = std::max(
+          width, accessWidth(type, load.getAxes(), load.getResult().getType(), load.getRepeats()));
     if (auto load = dyn_cast<RingLoadOp>(user))
       width = std::max(width, accessWidth(load));
     if (auto store = dyn_cast<StoreOp>(user))

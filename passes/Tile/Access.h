@@ -15,7 +15,8 @@ namespace dl::tile {
 /// Width of the accesses of a tile.load or tile.store in elements: registers that are consecutive
 /// in memory, at most 16 bytes, and never across the end of an axis.
 int64_t accessWidth(mlir::MemRefType memory, llvm::ArrayRef<int64_t> axes,
-                    mlir::RankedTensorType tensor);
+                    mlir::RankedTensorType tensor,
+                    std::optional<llvm::ArrayRef<int64_t>> repeats = {});
 /// The same of a tile.ring_load, whose runs lie within a row: one may start at any row.
 int64_t accessWidth(RingLoadOp load);
 

@@ -37,6 +37,44 @@ void LaneLowering::convert(TypedValue<RankedTensorType> value,
   });
 }
 
+/// An element by its coordinates, from the thread that owns it.
+Value LaneLowering::loadPlaced(Value tensor, const Coordinates &coordinates) {
+  const Layout &layout = layoutOf(cast<RankedTensorType>(tensor.getType()));
+  Value place = host->i64(0);
+  for (auto [axis, coordinate] : llvm::enumerate(coordinates))
+    place = host->add(place, shareOfPlace(layout, axis, coordinate, layout.covered(axis)));
+  return loadElement(tensor, place);
+}
+
+void LaneLowering::lowerInterleave(InterleaveOp op) {
+  const Layout &layout = layoutOf(op.getResult().getType());
+  Arena::Buffer *result = bindNew(op.getResult());
+  int64_t count = op.getValues().size();
+  forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    Coordinates inOperand = coordinates;
+    inOperand[0] = host->div(coordinates[0], count);
+    Value which = host->rem(coordinates[0], count), element;
+    for (auto [i, value] : llvm::enumerate(op.getValues())) {
+      Value candidate = loadPlaced(value, inOperand);
+      element = element ? arith::SelectOp::create(*host, host->loc, host->less(which, i), element,
+                                                  candidate)
+                        : candidate;
+    }
+    storeElement(result, element, flat(layout, thread, reg));
+  });
+}
+
+void LaneLowering::lowerPick(PickOp op) {
+  const Layout &layout = layoutOf(op.getResult().getType());
+  Arena::Buffer *result = bindNew(op.getResult());
+  int64_t count = op.getValue().getType().getDimSize(0) / op.getResult().getType().getDimSize(0);
+  forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    Coordinates inOperand = coordinates;
+    inOperand[0] = host->add(host->mul(coordinates[0], count), host->i64(op.getWhich()));
+    storeElement(result, loadPlaced(op.getValue(), inOperand), flat(layout, thread, reg));
+  });
+}
+
 LogicalResult LaneLowering::lowerCoordinate(CoordinateOp op) {
   const Layout &layout = layoutOf(op.getResult().getType());
   Arena::Buffer *result = bindNew(op.getResult());

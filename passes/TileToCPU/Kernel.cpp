@@ -158,6 +158,8 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](TransposeOp op) {
         return convert(op.getValue(), op.getResult(), /*transposed=*/true), success();
       })
+      .Case([&](InterleaveOp op) { return lowerInterleave(op), success(); })
+      .Case([&](PickOp op) { return lowerPick(op), success(); })
       .Case([&](CoordinateOp coordinate) { return lowerCoordinate(coordinate); })
       .Case([&](InsertOp insert) { return lowerInsert(insert); })
       .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })

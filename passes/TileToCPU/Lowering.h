@@ -137,11 +137,15 @@ private:
                     std::optional<llvm::ArrayRef<bool>> inBounds, const Layout &layout,
                     mlir::Value count = {});
   mlir::Value pointerOf(const Access &access, mlir::Type element, const Coordinates &coordinates);
+  mlir::Value isInMemory(const Access &access, const Coordinates &coordinates); ///< null: always
   mlir::Value maskOf(const Access &access, const Layout &layout, const Coordinates &coordinates);
 
   // CrossLane.cpp
   void convert(mlir::TypedValue<mlir::RankedTensorType> value,
                mlir::TypedValue<mlir::RankedTensorType> converted, bool transposed);
+  void lowerInterleave(InterleaveOp op);
+  void lowerPick(PickOp op);
+  mlir::Value loadPlaced(mlir::Value tensor, const Coordinates &coordinates);
   mlir::LogicalResult lowerCoordinate(CoordinateOp op);
   mlir::LogicalResult lowerInsert(InsertOp op);
   mlir::LogicalResult lowerReduce(ReduceOp op);

@@ -52,14 +52,18 @@ Value LaneLowering::pointerOf(const Access &access, Type element, const Coordina
   return host->element(access.start, element, offset);
 }
 
-Value LaneLowering::maskOf(const Access &access, const Layout &layout,
-                           const Coordinates &coordinates) {
-  Value mask = insideShape(layout, coordinates);
+Value LaneLowering::isInMemory(const Access &access, const Coordinates &coordinates) {
+  Value mask;
   for (auto [coordinate, limit] : llvm::zip(coordinates, access.limits))
     if (limit)
       mask = host->both(mask, arith::CmpIOp::create(*host, host->loc, arith::CmpIPredicate::slt,
                                                     coordinate, limit));
   return mask;
+}
+
+Value LaneLowering::maskOf(const Access &access, const Layout &layout,
+                           const Coordinates &coordinates) {
+  return host->both(insideShape(layout, coordinates), isInMemory(access, coordinates));
 }
 
 LogicalResult LaneLowering::lowerLoad(LoadOp op) {
@@ -69,9 +73,13 @@ LogicalResult LaneLowering::lowerLoad(LoadOp op) {
                              layout, op.getCount());
   Arena::Buffer *buffer = bindNew(op.getResult());
   forEachElement(layout, [&](Value thread, Value reg, const Coordinates &coordinates) {
+    Coordinates inMemory = coordinates;
+    if (op.getRepeats())
+      for (auto [coordinate, repeat] : llvm::zip(inMemory, *op.getRepeats()))
+        coordinate = host->div(coordinate, repeat);
+    Value mask = host->both(insideShape(layout, coordinates), isInMemory(access, inMemory));
     Value value = host->select(
-        maskOf(access, layout, coordinates),
-        [&] { return host->load(pointerOf(access, element, coordinates), element); },
+        mask, [&] { return host->load(pointerOf(access, element, inMemory), element); },
         host->zero(element));
     storeElement(buffer, value, flat(layout, thread, reg));
   });

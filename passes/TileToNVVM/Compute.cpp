@@ -479,6 +479,30 @@ void KernelLowering::convert(Value value, const layout::RegisterLayout &from,
   };
 }
 
+void KernelLowering::lowerRows(InterleaveOp op) {
+  auto narrow = cast<RankedTensorType>(op.getValues().front().getType());
+  SmallVector<Registers> sources;
+  for (Value value : op.getValues())
+    sources.push_back(distributed(value));
+  auto places = *layout::interleavedRegisters(llvm::cantFail(getLayout(op.getResult().getType())),
+                                              llvm::cantFail(getLayout(narrow)));
+  registers[op.getResult()] = llvm::map_to_vector(places, [&](std::pair<int64_t, int64_t> place) {
+    return sources[place.first][place.second];
+  });
+}
+
+void KernelLowering::lowerRows(PickOp op) {
+  RankedTensorType narrow = op.getResult().getType();
+  Registers source = distributed(op.getValue());
+  Registers result(llvm::cantFail(getLayout(narrow)).numRegisters);
+  auto places = *layout::interleavedRegisters(llvm::cantFail(getLayout(op.getValue().getType())),
+                                              llvm::cantFail(getLayout(narrow)));
+  for (auto [value, place] : llvm::zip(source, places))
+    if (place.first == int64_t(op.getWhich()))
+      result[place.second] = value;
+  registers[op.getResult()] = std::move(result);
+}
+
 //===----------------------------------------------------------------------===//
 // Sums of outer products
 //===----------------------------------------------------------------------===//

@@ -431,6 +431,7 @@ LogicalResult KernelLowering::lower(Operation *op) {
                 op.getResult());
         return success();
       })
+      .Case<InterleaveOp, PickOp>([&](auto op) { return lowerRows(op), success(); })
       .Case([&](AllocOp alloc) {
         layout::SharedLayout layout = llvm::cantFail(getLayout(alloc.getResult().getType()));
         sharedBuffers[alloc.getResult()] = allocateShared(layout.totalBytes(), layout.alignment());

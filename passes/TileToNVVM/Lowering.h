@@ -78,7 +78,7 @@ private:
   struct Access;
   Access makeAccess(mlir::Value memory, mlir::ValueRange indices, llvm::ArrayRef<int64_t> axes,
                     std::optional<llvm::ArrayRef<bool>> inBounds, mlir::RankedTensorType tensor,
-                    mlir::Value count = {});
+                    mlir::Value count = {}, std::optional<llvm::ArrayRef<int64_t>> repeats = {});
   mlir::Value addressOf(Access &access, int64_t reg);
   mlir::Value maskOf(const Access &access, int64_t reg);
 
@@ -107,6 +107,8 @@ private:
   void addProducts(mlir::ValueRange vector, const MatrixFactor &matrix, unsigned axis,
                    Registers &sums);
   void lowerCoordinate(CoordinateOp op);
+  void lowerRows(InterleaveOp op);
+  void lowerRows(PickOp op);
   void convert(mlir::Value value, const layout::RegisterLayout &from,
                mlir::TypedValue<mlir::RankedTensorType> result);
   mlir::LogicalResult lowerRankUpdate(RankUpdateOp op);

@@ -19,6 +19,7 @@ struct KernelLowering::Access {
   layout::RegisterLayout layout;
   Value pointer; ///< of register offset zero
   int64_t width = 1, elementBytes = 1;
+  SmallVector<int64_t> repeats; ///< per tensor axis, elements of the tensor for one of memory
   SmallVector<int64_t> strides; ///< per tensor axis, in elements; dynamic ones in dynamicStrides
   SmallVector<Value> dynamicStrides;
   struct Limit {
@@ -77,18 +78,25 @@ Value KernelLowering::elementOffset(const View &view, ValueRange indices) {
 KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indices,
                                                   ArrayRef<int64_t> axes,
                                                   std::optional<ArrayRef<bool>> inBounds,
-                                                  RankedTensorType tensor, Value count) {
+                                                  RankedTensorType tensor, Value count,
+                                                  std::optional<ArrayRef<int64_t>> repeats) {
   const View &view = views.find(memory)->second;
   Access access;
   access.layout = llvm::cantFail(getLayout(tensor));
-  access.width = accessWidth(view.type, axes, tensor);
+  access.width = accessWidth(view.type, axes, tensor, repeats);
+  access.repeats.assign(axes.size(), 1);
+  if (repeats)
+    access.repeats.assign(repeats->begin(), repeats->end());
   access.elementBytes = tensor.getElementTypeBitWidth() / 8;
   SmallVector<int64_t> strides;
   int64_t unused;
   (void)view.type.getStridesAndOffset(strides, unused);
   Value offset = elementOffset(view, indices);
   for (auto [axis, dim] : llvm::enumerate(axes)) {
+    int64_t repeat = access.repeats[axis];
     Value base = threadBase(access.layout, axis);
+    if (repeat > 1)
+      base = arith::DivUIOp::create(builder, loc, base, i32(repeat));
     Value wide = toI64(base);
     offset = arith::AddIOp::create(builder, loc, offset,
                                    arith::MulIOp::create(builder, loc, wide, view.strides[dim]));
@@ -98,7 +106,8 @@ KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indic
     limit.base = base;
     for (const layout::Digit &digit : access.layout.digitsOf(layout::Source::Thread, axis))
       limit.reach += (digit.mod - 1) * digit.stride;
-    limit.known = tensor.getDimSize(axis);
+    limit.reach /= repeat;
+    limit.known = llvm::divideCeil(tensor.getDimSize(axis), repeat);
     if (view.type.isDynamicDim(dim)) {
       limit.limit = access.layout.isPadded(axis)
                         ? arith::MinSIOp::create(builder, loc, scalar(count), i32(limit.known))
@@ -109,7 +118,7 @@ KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indic
       // has.
       Value room =
           arith::SubIOp::create(builder, loc, i64(view.type.getDimSize(dim)), scalar(indices[dim]));
-      Value size = i64(tensor.getDimSize(axis));
+      Value size = i64(limit.known);
       limit.limit = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
                                             arith::MinSIOp::create(builder, loc, room, size));
       limit.known = -1;
@@ -123,10 +132,19 @@ KernelLowering::Access KernelLowering::makeAccess(Value memory, ValueRange indic
   return access;
 }
 
+/// Of a register, in elements of memory from its thread's first one.
+static layout::Coordinate offsetOf(const layout::RegisterLayout &layout, int64_t reg,
+                                   ArrayRef<int64_t> repeats) {
+  layout::Coordinate offset = layout.offsetOfRegister(reg);
+  for (auto [distance, repeat] : llvm::zip(offset, repeats))
+    distance /= repeat;
+  return offset;
+}
+
 /// Step by step from the register before it: products of strides would be the same in every
 /// iteration of a loop, and wait for it in a register each.
 Value KernelLowering::addressOf(Access &access, int64_t reg) {
-  layout::Coordinate offset = access.layout.offsetOfRegister(reg);
+  layout::Coordinate offset = offsetOf(access.layout, reg, access.repeats);
   int64_t constant = 0;
   SmallVector<int64_t> distances;
   for (auto [axis, distance] : llvm::enumerate(offset)) {
@@ -150,7 +168,7 @@ Value KernelLowering::addressOf(Access &access, int64_t reg) {
 }
 
 Value KernelLowering::maskOf(const Access &access, int64_t reg) {
-  layout::Coordinate offset = access.layout.offsetOfRegister(reg);
+  layout::Coordinate offset = offsetOf(access.layout, reg, access.repeats);
   Value mask;
   for (auto [axis, limit] : llvm::enumerate(access.limits)) {
     if (limit.known >= 0 && limit.reach + offset[axis] < limit.known)
@@ -167,7 +185,7 @@ KernelLowering::Registers KernelLowering::loadTile(LoadOp op, Value condition,
   RankedTensorType tensor = op.getResult().getType();
   Type element = tensor.getElementType();
   Access access = makeAccess(op.getMemory(), op.getIndices(), op.getAxes(), op.getInBounds(),
-                             tensor, op.getCount());
+                             tensor, op.getCount(), op.getRepeats());
   bool invariant = views.find(op.getMemory())->second.readOnly;
   Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
   Registers result;

@@ -70,6 +70,47 @@ def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_InterleaveOp : Tile_Op<"interleave", [Pure, SameTypeOperands]> {
+  let summary = "rows of several tensors in turn";
+  let description = [{
+    Of n tensors of R rows one of n R: its row n i + j is row i of the j-th. No data moves.
+
+    Constraints:
+    - C1: the result has as many rows as all operands together, and is like them along other axes and in its elements.
+    - C2: a thread holds, of the result, just the rows that are made of those which it holds of an operand.
+
+    Example:
+    ```mlir
+    %rows = tile.interleave %first, %second : tensor<16x128xf32, #tokens>, tensor<16x128xf32, #tokens> -> tensor<32x128xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_Distributed>:$values);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$values attr-dict `:` type($values) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_PickOp : Tile_Op<"pick", [Pure]> {
+  let summary = "every n-th row of a tensor";
+  let description = [{
+    Of a tensor of n R rows one of R: its row i is row n i + `which`, the operand of `tile.interleave` back. No data moves.
+
+    Constraints:
+    - C1: the operand has n times the result's rows, is like it along other axes and in its elements, and `which` is
+      below n.
+    - C2: a thread holds, of the operand, just the rows that are made of those which it holds of the result.
+
+    Example:
+    ```mlir
+    %second = tile.pick 1 of %rows : tensor<32x128xf32, #rows> -> tensor<16x128xf32, #tokens>
+    ```
+  }];
+  let arguments = (ins I64Attr:$which, Tile_Distributed:$value);
+  let results = (outs Tile_Distributed:$result);
+  let assemblyFormat = "$which `of` $value attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "products of the rows of buffers with earlier rows of another, on tensor cores";
   let description = [{

@@ -137,6 +137,45 @@ LogicalResult TransposeOp::verify() {
   return success();
 }
 
+/// Of `wide`, whose rows are those of tensors like `narrow` in turn.
+static LogicalResult verifyInterleaved(Operation *op, RankedTensorType wide,
+                                       RankedTensorType narrow) {
+  if (wide.getElementType() != narrow.getElementType() ||
+      wide.getRank() != narrow.getRank() || // C1
+      wide.getShape().drop_front() != narrow.getShape().drop_front() ||
+      wide.getDimSize(0) % narrow.getDimSize(0) != 0)
+    return op->emitOpError("C1: expected tensors that differ in their number of rows only, one a "
+                           "multiple of the other, got ")
+           << wide << " and " << narrow;
+  if (!dl::layout::interleavedRegisters(llvm::cantFail(getLayout(wide)), // C2
+                                        llvm::cantFail(getLayout(narrow))))
+    return op->emitOpError("C2: expected threads to hold the same rows, got ")
+           << wide << " and " << narrow;
+  return success();
+}
+
+LogicalResult InterleaveOp::verify() {
+  if (getValues().empty())
+    return emitOpError("C1: expected at least one operand");
+  auto narrow = cast<RankedTensorType>(getValues().front().getType());
+  RankedTensorType wide = getResult().getType();
+  if (wide.getDimSize(0) != int64_t(getValues().size()) * narrow.getDimSize(0))
+    return emitOpError("C1: expected ")
+           << getValues().size() * narrow.getDimSize(0) << " rows for " << getValues().size()
+           << " of " << narrow << ", got " << wide;
+  return verifyInterleaved(*this, wide, narrow);
+}
+
+LogicalResult PickOp::verify() {
+  RankedTensorType wide = getValue().getType(), narrow = getResult().getType();
+  if (failed(verifyInterleaved(*this, wide, narrow)))
+    return failure();
+  int64_t count = wide.getDimSize(0) / narrow.getDimSize(0);
+  if (int64_t which = getWhich(); which < 0 || which >= count)
+    return emitOpError("C1: expected a row below ") << count << ", got " << which;
+  return success();
+}
+
 LogicalResult GramOp::verify() {
   auto a = getA().getType();
   if (a.getShape().size() != 2 || !(a.getElementType().isBF16() || a.getElementType().isF16()))

@@ -168,8 +168,22 @@ static LogicalResult verifyAccess(Operation *op, MemRefType memory, ValueRange i
 }
 
 LogicalResult LoadOp::verify() {
-  return verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(),
-                      getInBounds(), getResult().getType(), bool(getCount()));
+  RankedTensorType tensor = getResult().getType();
+  if (failed(verifyAccess(*this, cast<MemRefType>(getMemory().getType()), getIndices(), getAxes(),
+                          getInBounds(), tensor, bool(getCount()))))
+    return failure();
+  if (!getRepeats()) // C3
+    return success();
+  ArrayRef<int64_t> repeats = *getRepeats();
+  if (int64_t(repeats.size()) != tensor.getRank() ||
+      llvm::any_of(repeats, [](int64_t repeat) { return repeat < 1; }))
+    return emitOpError("C3: expected ") << tensor.getRank() << " positive repeats, got " << repeats;
+  layout::RegisterLayout layout = llvm::cantFail(getLayout(tensor));
+  for (auto [axis, repeat] : llvm::enumerate(repeats))
+    if (!layout.addsWithin(axis, repeat))
+      return emitOpError("C3: expected a layout that adds no place among ")
+             << repeat << " to another one along axis " << axis << ", got " << tensor;
+  return success();
 }
 
 LogicalResult StoreOp::verify() {

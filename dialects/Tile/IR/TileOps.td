@@ -147,6 +147,10 @@ class Tile_MemoryOp<string opMnemonic, list<Trait> traits = []> : Tile_Op<opMnem
 def Tile_LoadOp : Tile_MemoryOp<"load", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "global memory to registers";
   let description = commonDescription # [{
+    - C3: `repeats`, if present, has a positive number per tensor dimension. With n along an axis, n consecutive elements
+      of the tensor are one of memory; `count` counts those of memory. What a thread and a register add to the place
+      among the n is below n.
+
     Example:
     ```mlir
     %v = tile.load %values[%n, %t, %h, %v0] axes [3] : memref<?x?x?x96xbf16, strided<[?, ?, ?, 1]>> -> tensor<64xbf16, #tile.slice<0, #rows>>
@@ -154,12 +158,18 @@ def Tile_LoadOp : Tile_MemoryOp<"load", [MemoryEffects<[MemRead]>, AttrSizedOper
     ```
   }];
   let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, DenseI64ArrayAttr:$axes, OptionalAttr<DenseBoolArrayAttr>:$in_bounds,
-                       Optional<I32>:$count);
+                       Optional<I32>:$count, OptionalAttr<DenseI64ArrayAttr>:$repeats);
   let results = (outs Tile_Distributed:$result);
   let assemblyFormat = [{
-    $memory `[` $indices `]` `axes` $axes (`in_bounds` $in_bounds^)? (`count` $count^)? attr-dict `:` type($memory) `->`
-    type($result)
+    $memory `[` $indices `]` `axes` $axes (`repeats` $repeats^)? (`in_bounds` $in_bounds^)? (`count` $count^)? attr-dict
+    `:` type($memory) `->` type($result)
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$memory, "::mlir::ValueRange":$indices,
+                   "::llvm::ArrayRef<int64_t>":$axes, "::mlir::DenseBoolArrayAttr":$inBounds, "::mlir::Value":$count), [{
+      build($_builder, $_state, result, memory, indices, $_builder.getDenseI64ArrayAttr(axes), inBounds, count,
+            ::mlir::DenseI64ArrayAttr());
+    }]>];
   let hasVerifier = 1;
 }
 
