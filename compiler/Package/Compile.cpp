@@ -221,6 +221,7 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
     ChunkwiseOptions options;
     setOptions(request, options);
     options.chunk = request.chunk;
+    options.partBlocks = request.partBlocks;
     options.part = request.part;
     return session.run<ChunkwiseOptions>(buildChunkwisePipeline, options);
   }

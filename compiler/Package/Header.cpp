@@ -171,7 +171,9 @@ static void addArgument(const json::Object &arg, int64_t align, std::vector<Memb
 
 static void addScalar(const json::Object &scalar, std::vector<Member> &members) {
   std::string comment = "given by the caller";
-  if (const json::Value *value = scalar.get("value"))
+  if (const json::Value *parts = scalar.get("parts"))
+    comment = "0, 1 .. in as many launches as " + formula(*parts);
+  else if (const json::Value *value = scalar.get("value"))
     comment = "must be " + formula(*value);
   else if (const json::Value *fallback = scalar.get("default"))
     comment = formatv("usually {0}", *fallback);

@@ -85,6 +85,8 @@ static json::Object describeScalar(tile::KernelOp kernel, BlockArgument argument
     result["value"] = toJson(value);
   if (Attribute fallback = kernel.getArgAttr(number, "tile.default"))
     result["default"] = toJson(fallback);
+  if (Attribute parts = kernel.getArgAttr(number, "tile.parts"))
+    result["parts"] = toJson(parts);
   return result;
 }
 

@@ -89,6 +89,7 @@ void dl::buildChunkwisePipeline(OpPassManager &manager, const ChunkwiseOptions &
   addPlainStep(manager, options.set);
   auto schedule = scheduleOptions<ScheduleChunkwiseOptions>(options);
   schedule.chunk = options.chunk;
+  schedule.partBlocks = options.partBlocks;
   schedule.part = options.part;
   manager.addPass(createScheduleChunkwise(schedule));
   manager.addPass(createCanonicalizerPass());

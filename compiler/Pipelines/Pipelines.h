@@ -63,8 +63,11 @@ void buildRecurrentPipeline(mlir::OpPassManager &manager, const RecurrentOptions
 /// `--linattn-to-chunkwise`: operators to tile kernels that take chunks of tokens.
 struct ChunkwiseOptions : KernelOptions<ChunkwiseOptions> {
   Option<int64_t> chunk{*this, "chunk",
-                        llvm::cl::desc("tokens taken at a time: 16, 32, 64 or 128, 0: chosen"),
+                        llvm::cl::desc("rows taken at a time: 16, 32, 64 or 128, 0: chosen"),
                         llvm::cl::init(0)};
+  Option<int64_t> partBlocks{*this, "part-blocks",
+                             llvm::cl::desc("blocks that prepare a part, 0: chosen"),
+                             llvm::cl::init(0)};
   Option<std::string> part{*this, "part", llvm::cl::desc("all, or in two kernels prepare or walk"),
                            llvm::cl::init("all")};
 };

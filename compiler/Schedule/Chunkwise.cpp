@@ -30,12 +30,31 @@ static layout::BlockedParams rowsToWarps(int64_t rows, int64_t columns, int64_t 
   return params;
 }
 
+/// How matrices of tokens and of rows are dealt to a block's warps.
+static void dealRows(ChunkPlan &plan, int64_t keyDim) {
+  int64_t tokens = plan.tokensPerChunk(), warps = plan.block.warps;
+  plan.tokens = rowsToWarps(tokens, keyDim, warps);
+  plan.rows = rowsToWarps(plan.chunk, keyDim, warps);
+  plan.pairs = rowsToWarps(plan.chunk, plan.chunk, warps);
+  plan.reads = rowsToWarps(tokens, plan.chunk, warps);
+}
+
 llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &problem,
-                                                  const ChunkOverrides &overrides) {
+                                                  const ChunkOverrides &overrides,
+                                                  int64_t rowsPerToken) {
+  constexpr int64_t mostRows = 128;
   ChunkPlan plan;
-  plan.chunk = overrides.chunk ? overrides.chunk : 32;
-  if (plan.chunk < kTile || plan.chunk > 128 || !llvm::isPowerOf2_64(plan.chunk))
+  plan.rowsPerToken = rowsPerToken;
+  // Outputs are a matrix of tokens.
+  int64_t fewestRows = kTile * rowsPerToken;
+  if (fewestRows > mostRows)
+    return refuse("expected at most {0} writes per token, got {1}", mostRows / kTile, rowsPerToken);
+  plan.chunk = overrides.chunk ? overrides.chunk : std::max<int64_t>(32, fewestRows);
+  if (plan.chunk < kTile || plan.chunk > mostRows || !llvm::isPowerOf2_64(plan.chunk))
     return refuse("chunk: expected 16, 32, 64 or 128, got {0}", plan.chunk);
+  if (plan.chunk < fewestRows)
+    return refuse("chunk: expected at least {0} rows, {1} times those of a token, got {2}",
+                  fewestRows, kTile, plan.chunk);
   if (problem.keyDim < kTile || problem.keyDim > 256 || problem.keyDim % kTile != 0)
     return refuse("key-dim: expected a multiple of {0} from {0} to 256, got {1}", kTile,
                   problem.keyDim);
@@ -47,10 +66,10 @@ llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &proble
     tile = problem.valueDim > 2 * kTile ? 4 * kTile : problem.valueDim > kTile ? 2 * kTile : kTile;
   int64_t warps = tile / kTile;
   if (tile % kTile != 0 || warps < 1 || warps > 16 || !llvm::isPowerOf2_64(warps) ||
-      plan.chunk % warps != 0)
+      plan.tokensPerChunk() % warps != 0)
     return refuse("value-tile: expected a power of two times {0}, at most {0} times the chunk's "
                   "{1} tokens and 256, got {2}",
-                  kTile, plan.chunk, tile);
+                  kTile, plan.tokensPerChunk(), tile);
   plan.block.valueTile = tile;
   plan.block.warps = warps;
   plan.block.minBlocks = overrides.minBlocks ? overrides.minBlocks : 1;
@@ -60,17 +79,19 @@ llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &proble
   plan.block.state.order = {1, 0};
   plan.block.state.numWarps = warps;
   plan.block.keyIsSlice = true;
-  plan.tokens = rowsToWarps(plan.chunk, problem.keyDim, warps);
-  plan.pairs = rowsToWarps(plan.chunk, plan.chunk, warps);
+  if (overrides.blocksPerPart)
+    plan.split.blocksPerPart = overrides.blocksPerPart;
+  dealRows(plan, problem.keyDim);
   return plan;
 }
 
 ChunkPlan schedule::planPreparation(const RecurrentProblem &problem, const ChunkPlan &walk) {
-  // With eight tokens a thread has the runs of three levels of a Gram in its registers, and K of
+  // With eight rows a thread has the runs of three levels of a Gram in its registers, and K of
   // 128 leaves it room for queries, keys and decays.
-  constexpr int64_t tokensPerThread = 4, threadsPerSM = 512;
+  constexpr int64_t rowsPerThread = 4, threadsPerSM = 512;
   ChunkPlan plan = walk;
-  int64_t warps = std::max<int64_t>(1, walk.chunk / tokensPerThread);
+  int64_t warps =
+      std::max<int64_t>(1, walk.chunk / std::max<int64_t>(rowsPerThread, walk.rowsPerToken));
   plan.block.warps = warps;
   plan.block.minBlocks = std::max<int64_t>(1, threadsPerSM / (warps * layout::kWarpSize));
   plan.block.valueTile = kTile * warps;
@@ -78,7 +99,6 @@ ChunkPlan schedule::planPreparation(const RecurrentProblem &problem, const Chunk
     plan.block.valueTile *= 2;
   plan.block.state.warps = {1, warps};
   plan.block.state.numWarps = warps;
-  plan.tokens = rowsToWarps(plan.chunk, problem.keyDim, warps);
-  plan.pairs = rowsToWarps(plan.chunk, plan.chunk, warps);
+  dealRows(plan, problem.keyDim);
   return plan;
 }

@@ -5,12 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The chunkwise kernel takes C tokens at a time. A block walks the tokens of one row and value head
-// and holds VT columns of the state, transposed, in the accumulators of a matrix instruction:
+// The chunkwise kernel takes a chunk of tokens at a time. A token has a row for each of its n
+// writes, rounded up to a power of two, and C rows make a chunk. A block walks the tokens of one
+// row and value head and holds VT columns of the state, transposed, in the accumulators of a matrix
+// instruction:
 //
 //   S^T  VT x K    warps split VT, a warp holds whole rows, so that the accumulators of one product
 //                  are, without leaving the thread, the factor of the next
-//   O^T  VT x C    likewise; so are reads and values to be written
+//   VT x C         likewise: reads and values to be written, transposed
+//   C / n x VT     outputs
 //
 // Their other factors are made of keys, queries and decays, C x K or C x C, and lie in shared
 // memory. They are computed by all threads in a layout in which a thread holds consecutive tokens,
@@ -28,21 +31,41 @@ namespace dl::schedule {
 
 /// Forced values for tests and tuning; 0 lets the model decide.
 struct ChunkOverrides {
-  int64_t chunk = 0;     ///< C, tokens taken at a time
+  int64_t chunk = 0;     ///< C, rows taken at a time
   int64_t valueTile = 0; ///< columns of V per block
   int64_t minBlocks = 0; ///< resident blocks per SM
+  int64_t blocksPerPart = 0;
+};
+
+/// How many parts a launch of two kernels is cut into: as many as all of these allow. A part of few
+/// chunks is mostly the start and end of its kernels, and where the walk alone has blocks for all
+/// SMs there is no room beside it. Measured on an H200 (2026-11-30, 128 x 128, 8192 tokens): with
+/// 32 heads 4 parts take .50, .52, .45 ms for GDN, KDA, RWKV6, one .56, .62, .51; 2 to 8 parts are
+/// within 5 %; of 8 rows of 1024 tokens, 512 blocks, 4 parts take .39 ms and one .35.
+struct ChunkSplit {
+  int64_t maxParts = 4;
+  int64_t blocksPerPart = 2048; ///< of preparation, at least: a chunk and value head each
+  int64_t walkBlocks = 512;     ///< parts times blocks of the walk, at most
 };
 
 struct ChunkPlan {
-  int64_t chunk = 0;
+  int64_t chunk = 0, rowsPerToken = 1;
   RecurrentPlan block;          ///< the tile of V, warps; `state` serves zeros of null rows alone
-  layout::BlockedParams tokens; ///< of C x K: rows are tokens
-  layout::BlockedParams pairs;  ///< of C x C: rows are tokens that read, columns those that wrote
+  layout::BlockedParams tokens; ///< of C / n x K
+  layout::BlockedParams rows;   ///< of C x K
+  layout::BlockedParams pairs;  ///< of C x C: columns are rows that wrote
+  layout::BlockedParams reads;  ///< of C / n x C: those of one row of each token
+
+  ChunkSplit split;
+
+  int64_t tokensPerChunk() const { return chunk / rowsPerToken; }
 };
 
 /// The plan for a problem, or one line that says which dimension cannot be served and what could.
+/// `rowsPerToken`: a power of two.
 llvm::Expected<ChunkPlan> planChunkwise(const RecurrentProblem &problem,
-                                        const ChunkOverrides &overrides = {});
+                                        const ChunkOverrides &overrides = {},
+                                        int64_t rowsPerToken = 1);
 
 /// That of the kernel which computes the factors of all chunks, in a block for each, for a kernel
 /// that walks them by `walk`. No product with the state is made here, so nothing splits V.

@@ -28,8 +28,10 @@ static constexpr llvm::StringLiteral kTransposed = "mma.m16n8k16.bf16",
                                      kPlain = "mma.m16n16k16.bf16";
 
 ChunkLayouts::ChunkLayouts(MLIRContext *context, const schedule::ChunkPlan &plan, int64_t keyDim)
-    : chunk(plan.chunk), keyDim(keyDim), valueTile(plan.block.valueTile),
-      tokenLayout(toAttr(context, plan.tokens)), pairLayout(toAttr(context, plan.pairs)) {
+    : chunk(plan.chunk), rowsPerToken(plan.rowsPerToken), tokensPerChunk(plan.tokensPerChunk()),
+      keyDim(keyDim), valueTile(plan.block.valueTile), tokenLayout(toAttr(context, plan.tokens)),
+      rowLayout(toAttr(context, plan.rows)), pairLayout(toAttr(context, plan.pairs)),
+      readLayout(toAttr(context, plan.reads)) {
   auto fragment = [&](StringRef instruction, StringRef operand, ArrayRef<int64_t> warps) {
     return tile::FragmentAttr::get(context, instruction, operand, warps);
   };
@@ -44,19 +46,25 @@ static RankedTensorType sliceOf(RankedTensorType type, int64_t axis) {
 }
 
 RankedTensorType ChunkLayouts::tokenKeys(Type element) const {
-  return RankedTensorType::get({chunk, keyDim}, element, tokenLayout);
+  return RankedTensorType::get({tokensPerChunk, keyDim}, element, tokenLayout);
 }
 RankedTensorType ChunkLayouts::tokens(Type element) const { return sliceOf(tokenKeys(element), 1); }
 RankedTensorType ChunkLayouts::keys(Type element) const { return sliceOf(tokenKeys(element), 0); }
+RankedTensorType ChunkLayouts::rowKeys(Type element) const {
+  return RankedTensorType::get({chunk, keyDim}, element, rowLayout);
+}
 RankedTensorType ChunkLayouts::pairs(Type element) const {
   return RankedTensorType::get({chunk, chunk}, element, pairLayout);
+}
+RankedTensorType ChunkLayouts::reads(Type element) const {
+  return RankedTensorType::get({tokensPerChunk, chunk}, element, readLayout);
 }
 RankedTensorType ChunkLayouts::values(ChunkSide side, Type element) const {
   return side == ChunkSide::Writes
              ? RankedTensorType::get({valueTile, chunk}, element, transposedSum)
-             : RankedTensorType::get({chunk, valueTile}, element, sum);
+             : RankedTensorType::get({tokensPerChunk, valueTile}, element, sum);
 }
-RankedTensorType ChunkLayouts::valueTokens(ChunkSide side, Type element) const {
+RankedTensorType ChunkLayouts::valueRows(ChunkSide side, Type element) const {
   return sliceOf(values(side, element), side == ChunkSide::Writes ? 0 : 1);
 }
 RankedTensorType ChunkLayouts::valueColumns(ChunkSide side, Type element) const {
@@ -71,10 +79,10 @@ RankedTensorType ChunkLayouts::firstFactor(RankedTensorType type, Type element) 
 RankedTensorType ChunkLayouts::secondFactor(RankedTensorType type, Type element) const {
   return RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, element, second);
 }
-tile::SharedType ChunkLayouts::shared(int64_t columns, Type element) const {
-  MLIRContext *context = element.getContext();
-  int64_t bytes = layout::widestSwizzle(columns, element.getIntOrFloatBitWidth() / 8);
-  return tile::SharedType::get(context, {chunk, columns}, element,
+tile::SharedType ChunkLayouts::shared(RankedTensorType matrix) const {
+  MLIRContext *context = matrix.getContext();
+  int64_t bytes = layout::widestSwizzle(matrix.getDimSize(1), matrix.getElementTypeBitWidth() / 8);
+  return tile::SharedType::get(context, matrix.getShape(), matrix.getElementType(),
                                tile::SwizzledAttr::get(context, bytes));
 }
 
@@ -116,11 +124,25 @@ Value ChunkEmitter::onKeys(Value tokens) {
   return tile::ExpandOp::create(builder, loc, layouts.tokenKeys(builder.getF32Type()), tokens, 1);
 }
 
+Value ChunkEmitter::inRows(ArrayRef<Value> tokens) {
+  const Value *known = llvm::find_if(tokens, [](Value value) { return bool(value); });
+  if (known == tokens.end() || tokens.size() == 1)
+    return tokens.front();
+  auto type = cast<RankedTensorType>(known->getType());
+  SmallVector<Value> values =
+      llvm::map_to_vector(tokens, [&](Value value) { return value ? value : zero(type); });
+  RankedTensorType rowKeys = layouts.rowKeys(type.getElementType());
+  return tile::InterleaveOp::create(builder, loc,
+                                    type.getRank() == 2 ? rowKeys : sliceOf(rowKeys, 1), values);
+}
+
 Value ChunkEmitter::onValues(Value tokens, ChunkSide side) {
   Type f32 = builder.getF32Type();
   Value &result = crossed[side == ChunkSide::Outputs][tokens];
   if (!result) {
-    Value vector = crossing.vector(tokens, layouts.valueTokens(side, f32));
+    if (side == ChunkSide::Writes)
+      tokens = inRows(SmallVector<Value>(rows.count, tokens));
+    Value vector = crossing.vector(tokens, layouts.valueRows(side, f32));
     result = tile::ExpandOp::create(builder, loc, layouts.values(side, f32), vector,
                                     side == ChunkSide::Writes ? 0 : 1);
   }
@@ -139,14 +161,18 @@ Value ChunkEmitter::compare(arith::CmpIPredicate predicate, Value a, Value b) {
 /// tokens neither decay, write nor read.
 void ChunkEmitter::emitMasks(Value count) {
   Type i32 = builder.getI32Type();
-  auto before = [&](RankedTensorType type, int64_t axis) {
-    Value token = tile::CoordinateOp::create(builder, loc, type, axis);
-    Value end = tile::SplatOp::create(builder, loc, type, count);
-    return compare(arith::CmpIPredicate::slt, token, end);
+  auto before = [&](RankedTensorType type, int64_t axis, Value limit) {
+    Value place = tile::CoordinateOp::create(builder, loc, type, axis);
+    Value end = tile::SplatOp::create(builder, loc, type, limit);
+    return compare(arith::CmpIPredicate::slt, place, end);
   };
-  tokenIsThere = before(layouts.tokens(i32), 0);
-  keyIsThere = before(layouts.tokenKeys(i32), 0);
-  valueIsThere = before(layouts.values(ChunkSide::Writes, i32), 1);
+  tokenIsThere = before(layouts.tokens(i32), 0, count);
+  keyIsThere = before(layouts.tokenKeys(i32), 0, count);
+  Value rowCount = count;
+  if (rows.count > 1)
+    rowCount = arith::MulIOp::create(builder, loc, count,
+                                     arith::ConstantIntOp::create(builder, loc, rows.count, 32));
+  valueIsThere = before(layouts.values(ChunkSide::Writes, i32), 1, rowCount);
 }
 
 bool ChunkEmitter::isInput(Value value) {
@@ -156,7 +182,7 @@ bool ChunkEmitter::isInput(Value value) {
   });
 }
 
-/// For what is C, C x K or, of writes, VT x C.
+/// For what is T, T x K or, of writes, VT x C.
 Value ChunkEmitter::ifThere(Value value) {
   if (!value || isInput(value))
     return value;
@@ -180,32 +206,37 @@ Value ChunkEmitter::decayedBy(Value keys, ArrayRef<Value> logDecays) {
   return keys;
 }
 
-/// Log decays of a token's path, from number `from` to before number `to`.
-SmallVector<Value> ChunkEmitter::decaysBetween(unsigned from, unsigned to) {
-  SmallVector<Value> result;
+/// A key decayed by the numbers `from` to before `to` of its token's path, and by others.
+Value ChunkEmitter::decayedKey(Value key, unsigned from, unsigned to,
+                               ArrayRef<linattn::DecayOp> others) {
+  SmallVector<Value> own;
   for (unsigned i = from; i < to; ++i)
-    result.push_back(placed.lookup(step.states.front().decays[i].logDecay));
-  return result;
+    own.push_back(placed.lookup(step.states.front().decays[i].logDecay));
+  for (linattn::DecayOp decay : others)
+    own.push_back(placed.lookup(decay.getLogDecay()));
+  return ifThere(decayedBy(placed.lookup(key), own));
 }
 
-void ChunkEmitter::sumDecays() {
+Value ChunkEmitter::sumOfDecays(unsigned from, unsigned to) {
   Value perToken, perKey;
-  for (const analysis::Decay &decay : step.states.front().decays) {
+  for (unsigned i = from; i < to; ++i) {
+    const analysis::Decay &decay = step.states.front().decays[i];
     Value l = asTokens(placed.lookup(decay.logDecay));
     Value &sum = decay.axis == Axis::Key ? perKey : perToken;
     sum = add(sum, l);
   }
-  if (perKey && perToken)
+  bool isPerKey = step.states.front().decaysAlong(Axis::Key);
+  if (perToken && isPerKey)
     perKey = add(perKey, onKeys(perToken));
-  logDecay = ifThere(perKey ? perKey : perToken);
+  return ifThere(isPerKey ? perKey : perToken);
 }
 
 /// e to the sum of log decays over the tokens of the chunk up to each one, or behind it.
 Value ChunkEmitter::scan(bool reverse, bool exclusive) {
   if (!logDecay)
     return {};
-  Value sum =
-      tile::ScanOp::create(builder, loc, inBase2(), /*axis=*/0, layouts.chunk, reverse, exclusive);
+  Value sum = tile::ScanOp::create(builder, loc, inBase2(), /*axis=*/0, layouts.tokensPerChunk,
+                                   reverse, exclusive);
   Value e = math::Exp2Op::create(builder, loc, sum);
   return e.getType() == layouts.tokens(builder.getF32Type()) ? onKeys(e) : e;
 }
@@ -239,53 +270,48 @@ Value ChunkEmitter::decayOfChunk(Value state) {
 // Factors
 //===----------------------------------------------------------------------===//
 
-/// Keys of reads, at their token's start or end, and of the write, at its token's end.
-void ChunkEmitter::emitReads() {
-  for (const analysis::Read &read : step.reads) {
-    ReadFactors factors;
-    factors.number = reads.size();
-    factors.inclusive = read.clock == allDecays();
-    SmallVector<Value> own =
-        factors.inclusive ? SmallVector<Value>() : decaysBetween(0, read.clock);
-    for (linattn::DecayOp decay : read.keyDecays)
-      own.push_back(placed.lookup(decay.getLogDecay()));
-    factors.key = ifThere(decayedBy(placed.lookup(read.key), own));
-    if (read.isOutput)
-      factors.diagonal = onDiagonal(factors);
-    reads.push_back(factors);
-  }
-  SmallVector<Value> own = decaysBetween(write().clock, allDecays());
-  writeKey = ifThere(decayedBy(placed.lookup(write().key), own));
-}
-
+/// The matrices of reads and of writes, each at the end of its row or, of reads, at its start.
 void ChunkEmitter::emitGrams() {
   SmallVector<Value> keys;
   SmallVector<bool> inclusive;
-  for (const ReadFactors &read : reads) {
-    keys.push_back(read.key);
-    inclusive.push_back(read.inclusive);
+  for (auto [i, matrix] : llvm::enumerate(rows.matrices)) {
+    SmallVector<Value> ofToken(rows.count);
+    for (unsigned row = 0; row < rows.count; ++row)
+      if (matrix.reads[row]) {
+        const analysis::Read &read = step.reads[*matrix.reads[row]];
+        auto [from, to] = rows.ownDecays(read, {unsigned(i), row});
+        ofToken[row] = decayedKey(read.key, from, to, read.keyDecays);
+      }
+    keys.push_back(inRows(ofToken));
+    inclusive.push_back(matrix.inclusive.value_or(true));
   }
   if (keys.empty())
     return;
+  SmallVector<Value> writes(rows.count), decays(rows.count);
+  for (auto [row, write] : llvm::enumerate(step.writes))
+    writes[row] = decayedKey(write.key, write.clock, rows.decaysEnd(row));
+  for (unsigned row = 0; row < rows.count; ++row)
+    decays[row] = sumOfDecays(rows.decaysBegin(row), rows.decaysEnd(row));
   SmallVector<Type> types(keys.size(), layouts.pairs(builder.getF32Type()));
-  FloatAttr bound;
+  FloatAttr bound; // of a token, hence of each row
   if (std::optional<double> lowest = step.states.front().totalBound(); lowest && logDecay)
     bound = builder.getF64FloatAttr(*lowest);
-  auto grams = tile::DecayedGramOp::create(builder, loc, types, keys, writeKey, logDecay, inclusive,
-                                           bound, builder.getBF16Type());
-  for (auto [read, gram] : llvm::zip(reads, grams.getGrams()))
-    read.gram = gram;
+  auto op = tile::DecayedGramOp::create(builder, loc, types, keys, inRows(writes), inRows(decays),
+                                        inclusive, bound, builder.getBF16Type());
+  llvm::append_range(grams, op.getGrams());
 }
 
-/// What a read gets of its own token's write.
-Value ChunkEmitter::onDiagonal(const ReadFactors &factors) {
-  const analysis::Read &read = step.reads[factors.number];
-  if (!step.sees(read, write()))
+/// What a read gets of the write of its row.
+Value ChunkEmitter::onDiagonal(const analysis::Read &read, ChunkPlace place) {
+  const analysis::Write &write = step.writes[place.row];
+  if (!step.sees(read, write))
     return {};
-  SmallVector<Value> between = decaysBetween(write().clock, read.clock);
+  Value terms = multiply(placed.lookup(read.key), placed.lookup(write.key));
+  SmallVector<Value> between;
+  for (unsigned i = write.clock; i < read.clock; ++i)
+    between.push_back(placed.lookup(step.states.front().decays[i].logDecay));
   for (linattn::DecayOp decay : read.keyDecays)
     between.push_back(placed.lookup(decay.getLogDecay()));
-  Value terms = multiply(placed.lookup(read.key), placed.lookup(write().key));
   Value sum = tile::ReduceOp::create(builder, loc, TypeRange(layouts.tokens(builder.getF32Type())),
                                      decayedBy(terms, between), /*axis=*/1)
                   .getResult(0);
@@ -299,62 +325,132 @@ static Value toBF16(OpBuilder &builder, Location loc, Value value) {
 
 Value ChunkEmitter::toShared(Value matrix) {
   Value narrow = toBF16(builder, loc, matrix);
-  auto type = cast<RankedTensorType>(narrow.getType());
-  return crossing.matrix(narrow, layouts.shared(type.getDimSize(1), type.getElementType()));
+  return crossing.matrix(narrow, layouts.shared(cast<RankedTensorType>(narrow.getType())));
 }
 
-/// X of each output read, gamma X of the feedback reads, A of the write.
+/// X of a read.
+Value ChunkEmitter::decayedRead(unsigned number) {
+  const analysis::Read &read = step.reads[number];
+  bool inclusive = read.clock == allDecays();
+  Value &sum = scans[inclusive];
+  if (!sum)
+    sum = scan(/*reverse=*/false, /*exclusive=*/!inclusive);
+  return multiply(decayedKey(read.key, 0, inclusive ? 0 : read.clock, read.keyDecays), sum);
+}
+
+/// X of each output read, gamma X of the feedback reads, A of the writes.
 void ChunkEmitter::emitFactors() {
-  Value inclusive, exclusive, feedback;
-  for (ReadFactors &read : reads) {
-    Value &sum = read.inclusive ? inclusive : exclusive;
-    if (!sum)
-      sum = scan(/*reverse=*/false, !read.inclusive);
-    Value decayed = multiply(read.key, sum);
-    if (step.reads[read.number].isOutput)
-      read.inShared = toShared(decayed);
-    if (const Coefficient *gamma = write().value.find(read.number)) {
-      Value tokens = ifThere(tokensOf(*gamma));
-      feedback = add(feedback, tokens ? multiply(decayed, onKeys(tokens)) : decayed);
-    }
+  SmallVector<Value> feedback(rows.count), writes(rows.count);
+  for (auto [number, read] : llvm::enumerate(step.reads)) {
+    if (!read.isOutput && !read.isFeedback)
+      continue;
+    Value decayed = decayedRead(number);
+    if (read.isOutput)
+      outputs[number].inShared = toShared(decayed);
+    for (auto [row, write] : llvm::enumerate(step.writes))
+      if (const Coefficient *gamma = write.value.find(number)) {
+        Value tokens = ifThere(tokensOf(*gamma));
+        feedback[row] = add(feedback[row], tokens ? multiply(decayed, onKeys(tokens)) : decayed);
+      }
   }
-  if (feedback)
-    feedbackInShared = toShared(feedback);
-  writesInShared = toShared(multiply(writeKey, scan(/*reverse=*/true, /*exclusive=*/true)));
+  if (Value all = inRows(feedback))
+    feedbackInShared = toShared(all);
+  Value sum = scan(/*reverse=*/true, /*exclusive=*/true);
+  for (auto [row, write] : llvm::enumerate(step.writes))
+    writes[row] = multiply(decayedKey(write.key, write.clock, allDecays()), sum);
+  writesInShared = toShared(inRows(writes));
+}
+
+/// One number per row or token, over a matrix of pairs.
+Value ChunkEmitter::onPairs(Value numbers, RankedTensorType pairs) {
+  auto type = cast<RankedTensorType>(numbers.getType());
+  Value vector = tile::ConvertOp::create(builder, loc,
+                                         sliceOf(pairs.clone(type.getElementType()), 1), numbers);
+  return tile::ExpandOp::create(builder, loc, pairs.clone(type.getElementType()), vector, 1);
+}
+
+static Value coordinate(OpBuilder &builder, Location loc, RankedTensorType type, int64_t axis) {
+  return tile::CoordinateOp::create(builder, loc, type.clone(builder.getI32Type()), axis);
+}
+
+/// What a matrix of reads adds to the system: gamma N, or null.
+Value ChunkEmitter::systemOf(unsigned number) {
+  const ChunkRows::Matrix &matrix = rows.matrices[number];
+  RankedTensorType pairs = layouts.pairs(builder.getF32Type());
+  RankedTensorType tokens = layouts.tokens(builder.getF32Type());
+  auto number32 = [&](int64_t value) {
+    return arith::ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(layouts.tokens(builder.getI32Type()),
+                               builder.getI32IntegerAttr(int32_t(value))));
+  };
+  SmallVector<Value> factors(rows.count), unseen(rows.count);
+  bool enters = false, isOne = rows.count == 1;
+  for (auto [row, write] : llvm::enumerate(step.writes)) {
+    unseen[row] = number32(matrix.unseen[row]);
+    const Coefficient *gamma = matrix.reads[row] ? write.value.find(*matrix.reads[row]) : nullptr;
+    if (!gamma || rows.feedback.at({unsigned(row), *matrix.reads[row]}).matrix != number)
+      continue;
+    enters = true;
+    factors[row] = ifThere(tokensOf(*gamma));
+    isOne &= !factors[row];
+    if (!factors[row])
+      factors[row] = arith::ConstantOp::create(
+          builder, loc, DenseElementsAttr::get(tokens, builder.getF32FloatAttr(1)));
+  }
+  if (!enters)
+    return {};
+  Value gram = grams[number];
+  Value term = isOne ? gram : multiply(gram, onPairs(inRows(factors), pairs));
+  if (!llvm::any_of(matrix.unseen, [](unsigned rows) { return rows != 0; }))
+    return term;
+  Value end = arith::SubIOp::create(builder, loc, coordinate(builder, loc, pairs, 0),
+                                    onPairs(inRows(unseen), pairs));
+  return arith::SelectOp::create(
+      builder, loc, compare(arith::CmpIPredicate::slt, coordinate(builder, loc, pairs, 1), end),
+      term, zero(pairs));
+}
+
+/// N of an output read.
+Value ChunkEmitter::pairsOf(ChunkPlace place, Value diagonal) {
+  RankedTensorType reads = layouts.reads(builder.getF32Type());
+  Value gram = grams[place.matrix];
+  Value row = coordinate(builder, loc, reads, 0), column = coordinate(builder, loc, reads, 1);
+  if (rows.count > 1) {
+    gram = tile::PickOp::create(builder, loc, reads, place.row, gram);
+    auto integers = cast<RankedTensorType>(row.getType());
+    auto all = [&](int64_t value) {
+      return arith::ConstantOp::create(
+          builder, loc,
+          DenseElementsAttr::get(integers, builder.getI32IntegerAttr(int32_t(value))));
+    };
+    row = arith::AddIOp::create(
+        builder, loc, arith::MulIOp::create(builder, loc, row, all(rows.count)), all(place.row));
+  }
+  Value rest = zero(reads);
+  if (diagonal)
+    rest = arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::eq, row, column),
+                                   onPairs(diagonal, reads), rest);
+  return arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::sgt, row, column),
+                                 gram, rest);
 }
 
 /// The inverse of I - sum of gamma N, less I, and N of the output reads.
 void ChunkEmitter::emitSystem() {
-  Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
-  RankedTensorType pairs = layouts.pairs(f32);
-  Value row = tile::CoordinateOp::create(builder, loc, layouts.pairs(i32), 0);
-  Value column = tile::CoordinateOp::create(builder, loc, layouts.pairs(i32), 1);
-  auto onRows = [&](Value tokens) -> Value {
-    Value vector = tile::ConvertOp::create(builder, loc, sliceOf(pairs, 1), tokens);
-    return tile::ExpandOp::create(builder, loc, pairs, vector, 1);
-  };
+  RankedTensorType pairs = layouts.pairs(builder.getF32Type());
+  for (auto &[number, factors] : outputs)
+    factors.pairs = toShared(pairsOf(rows.outputs.at(number), factors.diagonal));
   Value system;
-  for (ReadFactors &read : reads) {
-    if (const Coefficient *gamma = write().value.find(read.number)) {
-      Value tokens = ifThere(tokensOf(*gamma));
-      system = add(system, tokens ? multiply(read.gram, onRows(tokens)) : read.gram);
-    }
-    if (!step.reads[read.number].isOutput)
-      continue;
-    Value rest = zero(pairs);
-    if (Value own = read.diagonal)
-      rest = arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::eq, row, column),
-                                     onRows(own), rest);
-    Value earlier = compare(arith::CmpIPredicate::sgt, row, column);
-    read.pairs = toShared(arith::SelectOp::create(builder, loc, earlier, read.gram, rest));
-  }
+  for (unsigned i = 0; i < rows.matrices.size(); ++i)
+    system = add(system, systemOf(i));
   if (!system)
     return;
   system = arith::NegFOp::create(builder, loc, system);
   // Less the unit matrix, which takes no product. Tokens with one key have one number along a
   // diagonal: rounded, it is wrong for all of them in the same direction, and reads add that up
   // over the chunk. So what the rounding takes away is a factor too.
-  Value isBelow = compare(arith::CmpIPredicate::sgt, row, column);
+  Value isBelow = compare(arith::CmpIPredicate::sgt, coordinate(builder, loc, pairs, 0),
+                          coordinate(builder, loc, pairs, 1));
   Value below = arith::SelectOp::create(
       builder, loc, isBelow, tile::InvertUnitLowerOp::create(builder, loc, system), zero(pairs));
   inverse = toShared(below);
@@ -384,12 +480,32 @@ Value ChunkEmitter::product(Value a, Value b, Value c, bool transposed) {
   return tile::MmaOp::create(builder, loc, a, b, c, transposed);
 }
 
+/// What the writes are made of besides reads, each in its rows; null stands for zero.
+Value ChunkEmitter::localWrites() {
+  RankedTensorType values = layouts.values(ChunkSide::Writes, builder.getF32Type());
+  if (rows.count == 1)
+    return localsOf(step.writes.front().value, ChunkSide::Writes);
+  RankedTensorType integers = values.clone(builder.getI32Type());
+  auto all = [&](int64_t value) {
+    return arith::ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(integers, builder.getI32IntegerAttr(int32_t(value))));
+  };
+  Value row = arith::AndIOp::create(builder, loc, coordinate(builder, loc, integers, 1),
+                                    all(rows.count - 1));
+  Value written;
+  for (auto [i, write] : llvm::enumerate(step.writes))
+    if (Value local = localsOf(write.value, ChunkSide::Writes))
+      written =
+          arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::eq, row, all(i)),
+                                  local, written ? written : zero(values));
+  return written;
+}
+
 /// B, transposed.
 Value ChunkEmitter::emitWrites(Value state) {
-  RankedTensorType values = layouts.values(ChunkSide::Writes, builder.getF32Type());
-  Value written = localsOf(write().value, ChunkSide::Writes);
+  Value written = localWrites();
   if (!written)
-    written = zero(values);
+    written = zero(layouts.values(ChunkSide::Writes, builder.getF32Type()));
   if (!feedbackInShared)
     return written;
   written = product(asFirst(state), feedbackInShared, written);
@@ -402,8 +518,10 @@ FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
   if (failed(emitLocals()))
     return failure();
   emitMasks(count);
-  sumDecays();
-  emitReads();
+  logDecay = sumOfDecays(0, allDecays());
+  for (auto [number, read] : llvm::enumerate(step.reads))
+    if (read.isOutput)
+      outputs[number].diagonal = onDiagonal(read, rows.outputs.at(number));
   // In this order key vectors are needed in registers no longer when the Grams are computed.
   crossing.start();
   emitFactors();
@@ -413,11 +531,10 @@ FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
   RankedTensorType values = layouts.values(ChunkSide::Outputs, builder.getF32Type());
   Value writes = emitWrites(state);
   Value stateFactor = asSecond(state), writesFactor = asSecond(writes);
-  SmallVector<Value> results(reads.size());
-  for (ReadFactors &read : reads)
-    if (read.inShared)
-      results[read.number] =
-          product(read.pairs, writesFactor, product(read.inShared, stateFactor, zero(values)));
+  llvm::DenseMap<unsigned, Value> results;
+  for (auto &[number, factors] : outputs)
+    results[number] =
+        product(factors.pairs, writesFactor, product(factors.inShared, stateFactor, zero(values)));
   for (auto [i, output] : llvm::enumerate(step.outputs)) {
     Value sum = localsOf(output.form, ChunkSide::Outputs);
     for (const analysis::ReadTerm &term : output.form.reads)

@@ -14,13 +14,15 @@
 //   state     S_C = e^{G_C} S0 + A^T B          A[s] = a e^{G_C - G_s}
 //
 // where a read before its token's decay has G_{t-1} for G_t, and sees its token's write on the
-// diagonal of N if that comes before it.
+// diagonal of N if that comes before it. With n writes per token the same holds of rows, n for each
+// token (ChunkRows.h): C of them make a chunk of T = C / n tokens.
 //
-// Values live in three places. Keys and numbers of tokens are C x K and C, over all threads
-// (ChunkPlan::tokens). What has a column of V is in accumulators: what writes are made of is
-// transposed, VT x C, as is the state; outputs are C x VT. A transposed accumulator is, without
-// leaving its thread, the first factor of a product that is transposed and the second of one that
-// is not. All other factors lie in shared memory.
+// Values live in three places. Keys and numbers of tokens are T x K and T, over all threads
+// (ChunkPlan::tokens), and get to rows, C x K and C, without leaving their thread. What has a
+// column of V is in accumulators: what writes are made of is transposed, VT x C, as is the state;
+// outputs are T x VT. A transposed accumulator is, without leaving its thread, the first factor of
+// a product that is transposed and the second of one that is not. All other factors lie in shared
+// memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +32,8 @@
 #include "compiler/Schedule/Chunkwise.h"
 #include "dialects/Tile/IR/Tile.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/Analysis/StepAnalysis.h"
+#include "passes/LinAttnToTile/ChunkRows.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace dl {
 
@@ -41,24 +44,27 @@ enum class ChunkSide { Writes, Outputs };
 struct ChunkLayouts {
   ChunkLayouts(mlir::MLIRContext *context, const schedule::ChunkPlan &plan, int64_t keyDim);
 
-  mlir::RankedTensorType tokenKeys(mlir::Type element) const; ///< C x K
-  mlir::RankedTensorType tokens(mlir::Type element) const;    ///< C, beside tokenKeys
+  mlir::RankedTensorType tokenKeys(mlir::Type element) const; ///< T x K
+  mlir::RankedTensorType tokens(mlir::Type element) const;    ///< T, beside tokenKeys
   mlir::RankedTensorType keys(mlir::Type element) const;      ///< K, beside tokenKeys
+  mlir::RankedTensorType rowKeys(mlir::Type element) const;   ///< C x K
   mlir::RankedTensorType pairs(mlir::Type element) const;     ///< C x C
-  /// VT x C for writes, C x VT for outputs.
+  mlir::RankedTensorType reads(mlir::Type element) const;     ///< T x C, one row of each token
+  /// VT x C for writes, T x VT for outputs.
   mlir::RankedTensorType values(ChunkSide side, mlir::Type element) const;
-  mlir::RankedTensorType valueTokens(ChunkSide side, mlir::Type element) const;  ///< C, beside
+  mlir::RankedTensorType valueRows(ChunkSide side, mlir::Type element) const;    ///< C or T, beside
   mlir::RankedTensorType valueColumns(ChunkSide side, mlir::Type element) const; ///< VT, beside
   mlir::RankedTensorType state(mlir::Type element) const;                        ///< VT x K
   /// A transposed accumulator as the first factor of a transposed product, or as the second one of
   /// a product that is not.
   mlir::RankedTensorType firstFactor(mlir::RankedTensorType type, mlir::Type element) const;
   mlir::RankedTensorType secondFactor(mlir::RankedTensorType type, mlir::Type element) const;
-  /// A second factor, in shared memory.
-  tile::SharedType shared(int64_t columns, mlir::Type element) const;
+  /// A factor in shared memory, of the shape of a matrix.
+  tile::SharedType shared(mlir::RankedTensorType matrix) const;
 
-  int64_t chunk, keyDim, valueTile;
-  mlir::Attribute tokenLayout, pairLayout, transposedSum, transposedFirst, sum, second;
+  int64_t chunk, rowsPerToken, tokensPerChunk, keyDim, valueTile;
+  mlir::Attribute tokenLayout, rowLayout, pairLayout, readLayout, transposedSum, transposedFirst,
+      sum, second;
 };
 
 /// How values get from keys and tokens to the accumulators. What is handed over comes in the same
@@ -69,9 +75,9 @@ public:
   virtual ~ChunkCrossing() = default;
   /// Before the first matrix.
   virtual void start() {}
-  /// A second factor, C x K or C x C of bf16: the buffer in shared memory that holds it.
+  /// A factor with rows or tokens for rows, of bf16: the buffer in shared memory that holds it.
   virtual mlir::Value matrix(mlir::Value value, tile::SharedType type) = 0;
-  /// A number per token or key, in f32, beside an accumulator.
+  /// A number per row, token or key, in f32, beside an accumulator.
   virtual mlir::Value vector(mlir::Value value, mlir::RankedTensorType type) = 0;
   /// Behind the last matrix, before the first product.
   virtual void ready() {}
@@ -79,39 +85,35 @@ public:
 
 class ChunkEmitter {
 public:
-  ChunkEmitter(mlir::OpBuilder &builder, const analysis::StepAnalysis &step,
+  ChunkEmitter(mlir::OpBuilder &builder, const analysis::StepAnalysis &step, const ChunkRows &rows,
                const ChunkLayouts &layouts, ChunkCrossing &crossing)
-      : builder(builder), loc(linattn::OperatorOp(step.op)->getLoc()), step(step), layouts(layouts),
-        crossing(crossing) {}
+      : builder(builder), loc(linattn::OperatorOp(step.op)->getLoc()), step(step), rows(rows),
+        layouts(layouts), crossing(crossing) {}
 
   /// The arguments with columns of V that a side needs.
   static llvm::SmallVector<mlir::BlockArgument> valuesOf(const analysis::StepAnalysis &step,
                                                          ChunkSide side);
 
-  /// Binds an operator's argument to its value in the block, in f32: a number of all heads, C, or
-  /// C x K. Inputs are zero for tokens that are not there.
+  /// Binds an operator's argument to its value in the block, in f32: a number of all heads, T, or
+  /// T x K. Inputs are zero for tokens that are not there.
   void bind(mlir::BlockArgument argument, mlir::Value value) { placed.map(argument, value); }
-  /// The same for an argument with columns of V, on one side.
+  /// The same for an argument with columns of V, on one side; writes have it for each row.
   void bind(mlir::BlockArgument argument, ChunkSide side, mlir::Value value) {
     of(side).map(argument, value);
   }
 
-  /// `state`: the tile before the chunk; the result: after it. `count`: how many of the C tokens
-  /// there are. Each output, C x VT, is handed to `store`. Fails, with a diagnostic at the op, on
+  /// `state`: the tile before the chunk; the result: after it. `count`: how many of the T tokens
+  /// there are. Each output, T x VT, is handed to `store`. Fails, with a diagnostic at the op, on
   /// maths that has no place in a block.
   mlir::FailureOr<mlir::Value> emit(mlir::Value state, mlir::Value count,
                                     llvm::function_ref<void(unsigned, mlir::Value)> store);
 
 private:
-  /// A read: its key at the token's start or, if it comes after all decays, at its end.
-  struct ReadFactors {
-    unsigned number = 0;
-    mlir::Value key;       ///< C x K
-    mlir::Value diagonal;  ///< C: what it gets of its own token's write, or null
-    mlir::Value gram;      ///< C x C: N, valid below the diagonal
-    mlir::Value inShared;  ///< X
-    mlir::Value pairs;     ///< N in shared memory
-    bool inclusive = true; ///< sees its own token's decays
+  /// What an output read is made of.
+  struct OutputFactors {
+    mlir::Value diagonal; ///< T: what it gets of its row's write, or null
+    mlir::Value inShared; ///< X
+    mlir::Value pairs;    ///< N in shared memory, T x C
   };
 
   // Token-local maths
@@ -122,7 +124,8 @@ private:
   mlir::IRMapping &of(ChunkSide side) { return onSide[side == ChunkSide::Outputs]; }
   mlir::Value valueOf(mlir::Value value, ChunkSide side);   ///< a value with columns of V
   mlir::Value onValues(mlir::Value tokens, ChunkSide side); ///< one number per token, over values
-  mlir::Value onKeys(mlir::Value tokens);                   ///< one number per token, over C x K
+  mlir::Value onKeys(mlir::Value tokens);                   ///< one number per token, over T x K
+  mlir::Value inRows(llvm::ArrayRef<mlir::Value> tokens);   ///< T to C; null stands for zero
   mlir::Value asTokens(mlir::Value number);           ///< a number of all heads, one per token
   mlir::Value multiply(mlir::Value a, mlir::Value b); ///< null stands for one
   mlir::Value add(mlir::Value a, mlir::Value b);      ///< null stands for zero
@@ -140,10 +143,11 @@ private:
   mlir::Value localsOf(const analysis::AffineForm &form, ChunkSide side);
 
   // Decays
-  void sumDecays();
+  mlir::Value sumOfDecays(unsigned from, unsigned to); ///< T x K or T; null stands for zero
   mlir::Value decayedBy(mlir::Value keys, llvm::ArrayRef<mlir::Value> logDecays);
-  llvm::SmallVector<mlir::Value> decaysBetween(unsigned from, unsigned to);
-  mlir::Value scan(bool reverse, bool exclusive); ///< C x K; null stands for one
+  mlir::Value decayedKey(mlir::Value key, unsigned from, unsigned to,
+                         llvm::ArrayRef<linattn::DecayOp> others = {});
+  mlir::Value scan(bool reverse, bool exclusive); ///< T x K; null stands for one
   mlir::Value inBase2();
   mlir::Value decayOfChunk(mlir::Value state);
 
@@ -154,34 +158,40 @@ private:
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value b);
 
   // The chunk
-  void emitReads();
   void emitGrams();
-  mlir::Value onDiagonal(const ReadFactors &read);
+  mlir::Value onDiagonal(const analysis::Read &read, ChunkPlace place);
+  mlir::Value decayedRead(unsigned read);
   void emitFactors();
   void emitSystem();
+  mlir::Value onPairs(mlir::Value numbers, mlir::RankedTensorType pairs);
+  mlir::Value systemOf(unsigned matrix);
+  mlir::Value pairsOf(ChunkPlace place, mlir::Value diagonal);
   mlir::Value toShared(mlir::Value matrix);
   mlir::Value asFirst(mlir::Value accumulator);
   mlir::Value asSecond(mlir::Value accumulator);
   mlir::Value product(mlir::Value a, mlir::Value b, mlir::Value c, bool transposed = false);
+  mlir::Value localWrites();
   mlir::Value emitWrites(mlir::Value state);
 
-  const analysis::Write &write() const { return step.writes.front(); }
   unsigned allDecays() const { return step.states.front().decays.size(); }
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
   const analysis::StepAnalysis &step;
+  const ChunkRows &rows;
   const ChunkLayouts &layouts;
   ChunkCrossing &crossing;
   mlir::IRMapping placed;
   std::array<mlir::IRMapping, 2> onSide;                           ///< values with columns of V
   llvm::DenseMap<mlir::Value, mlir::Value> raised;                 ///< e^x of x
   std::array<llvm::DenseMap<mlir::Value, mlir::Value>, 2> crossed; ///< tokens over values
-  mlir::Value logDecay;                 ///< of a token: C x K, C, or null
-  mlir::Value writeKey, writesInShared; ///< C x K
+  mlir::Value logDecay;                 ///< of a token: T x K, T, or null
+  std::array<mlir::Value, 2> scans;     ///< up to a token: without and with its own
+  llvm::SmallVector<mlir::Value> grams; ///< of rows.matrices: C x C, valid below the diagonal
+  mlir::Value writesInShared;           ///< A
   mlir::Value inverse, inverseRest;     ///< of the system, less I: in bf16, and what that leaves
   mlir::Value feedbackInShared;
-  std::vector<ReadFactors> reads; ///< as StepAnalysis::reads
+  llvm::MapVector<unsigned, OutputFactors> outputs; ///< by the number of the read
   mlir::Value tokenIsThere, keyIsThere, valueIsThere;
 };
 

@@ -20,7 +20,8 @@
 //
 // Row n has the chunks from start(n) / C + n on, with start(n) its first token among all: rows need
 // not begin at multiples of C, and so no two of them share one. That makes tokens / C + rows chunks
-// at most, a number that is known without looking at device memory.
+// at most, a number that is known without looking at device memory. Both kernels take one part of
+// the chunks after the other (ChunkParts.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/LinAttnToTile/BlockEmitter.h"
 #include "passes/LinAttnToTile/ChunkCrossings.h"
+#include "passes/LinAttnToTile/ChunkParts.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/LinAttnToTile/Row.h"
 
@@ -44,9 +46,10 @@ namespace {
 class ChunkKernel : BlockEmitter {
 public:
   ChunkKernel(ChunkPart part, linattn::OperatorOp op, const analysis::StepAnalysis &step,
-              const KernelTypes &types, const schedule::ChunkPlan &chunks)
-      : BlockEmitter(op, types, chunks.block), part(part), step(step),
-        places(op.getContext(), chunks, types.keyDim) {}
+              const ChunkRows &rows, const KernelTypes &types, const schedule::ChunkPlan &chunks,
+              int64_t tiles)
+      : BlockEmitter(op, types, chunks.block), part(part), step(step), rowsOfToken(rows),
+        parts(builder, loc, chunks, tiles), places(op.getContext(), chunks, types.keyDim) {}
   /// `rowBytes`: of the workspace, where there is one.
   LogicalResult emit(int64_t rowBytes);
   void eraseKernel() { kernel.erase(); }
@@ -54,24 +57,28 @@ public:
   int64_t fieldBytes = 0; ///< after emit: what Prepare hands over
 
 private:
-  unsigned addArguments(KernelArguments &arguments, int64_t rowBytes);
+  void addArguments(KernelArguments &arguments, int64_t rowBytes);
+  void emitPrepareBlock();
+  void emitWalkBlock();
   void emitRow();
-  LogicalResult emitTokens(Row &row);
-  LogicalResult emitChunk(Row &row, const IRMapping &params, scf::ForOp loop,
+  LogicalResult emitTokens(Row &row, const ChunkSpan &span);
+  LogicalResult emitChunk(Row &row, const ChunkSpan &span, const IRMapping &params, scf::ForOp loop,
                           CrossFromMemory *memory);
-  void emitPreparation();
+  void emitPreparation(Value chunk);
   LogicalResult emitPrepared(Row &row, Value token);
   void bindArguments(ChunkEmitter &emitter, Row &row, Value token, const IRMapping &params,
                      ValueRange values);
   IRMapping loadParamsOfChunk();
   Value loadParam(BlockArgument param, ChunkSide side);
   Value loadTile(BlockArgument input, Row &row, Value token, RankedTensorType type,
-                 ArrayRef<int64_t> axes, ArrayRef<bool> inBounds);
+                 ArrayRef<int64_t> axes, ArrayRef<bool> inBounds, ArrayRef<int64_t> repeats = {});
   SmallVector<Value> loadValues(Row &row, Value token);
   Value countFrom(Row &row, Value token);
   void storeOutputTile(unsigned i, Row &row, Value token, Value value);
-  Value loadState(Row &row);
-  void storeState(Value state, Value slot);
+  ChunkSpan spanOf(Row &row);
+  Value loadState(Row &row, const ChunkSpan &span);
+  Value loadStart(Row &row);
+  void storeState(Value state, Row &row, const ChunkSpan &span);
   SmallVector<Value> stateIndicesOf(Value slot);
 
   Value startOf(Value row);
@@ -88,9 +95,10 @@ private:
 
   const ChunkPart part;
   const analysis::StepAnalysis &step;
+  const ChunkRows &rowsOfToken;
+  ChunkParts parts;
   ChunkLayouts places;
   OperatorArguments where;
-  unsigned workspace = 0, chunks = 0; ///< positions of arguments
   LogicalResult result = success();
 };
 
@@ -129,17 +137,20 @@ Value ChunkKernel::loadParam(BlockArgument param, ChunkSide side) {
 }
 
 Value ChunkKernel::loadTile(BlockArgument input, Row &row, Value token, RankedTensorType type,
-                            ArrayRef<int64_t> axes, ArrayRef<bool> inBounds) {
+                            ArrayRef<int64_t> axes, ArrayRef<bool> inBounds,
+                            ArrayRef<int64_t> repeats) {
   SmallVector<Value> indices{row.batch, toIndex(token), head(input.getType())};
   if (axes.size() == 2)
     indices.push_back(linattn::isOn(input.getType(), Axis::Key) ? index(0) : firstColumn);
   return tile::LoadOp::create(builder, loc, type, argument(where.inputs[input.getArgNumber()]),
-                              indices, axes, builder.getDenseBoolArrayAttr(inBounds),
-                              countFrom(row, token));
+                              indices, builder.getDenseI64ArrayAttr(axes),
+                              builder.getDenseBoolArrayAttr(inBounds), countFrom(row, token),
+                              repeats.empty() ? DenseI64ArrayAttr()
+                                              : builder.getDenseI64ArrayAttr(repeats));
 }
 
 Value ChunkKernel::countFrom(Row &row, Value token) {
-  return arith::MinSIOp::create(builder, loc, sub(row.end, token), i32(places.chunk));
+  return arith::MinSIOp::create(builder, loc, sub(row.end, token), i32(places.tokensPerChunk));
 }
 
 /// Inputs with columns of V of the chunk that starts with `token`, of writes, then of outputs, as
@@ -152,13 +163,16 @@ SmallVector<Value> ChunkKernel::loadValues(Row &row, Value token) {
         continue;
       bool isTransposed = side == ChunkSide::Writes;
       Type element = elementOf(where.inputs[input.getArgNumber()]);
-      SmallVector<int64_t> axes{1, 3};
+      SmallVector<int64_t> axes{1, 3}, repeats;
       SmallVector<bool> inBounds{false, wholeTiles()};
       if (isTransposed) {
         std::swap(axes[0], axes[1]);
         std::swap(inBounds[0], inBounds[1]);
+        if (places.rowsPerToken > 1)
+          repeats = {1, places.rowsPerToken};
       }
-      values.push_back(loadTile(input, row, token, places.values(side, element), axes, inBounds));
+      values.push_back(
+          loadTile(input, row, token, places.values(side, element), axes, inBounds, repeats));
     }
   return values;
 }
@@ -211,7 +225,8 @@ static SmallVector<int64_t> stateAxesOf(const KernelTypes &types) {
                                                    : SmallVector<int64_t>{3, 2};
 }
 
-Value ChunkKernel::loadState(Row &row) {
+/// From the pool or from zeros, in f32.
+Value ChunkKernel::loadStart(Row &row) {
   RankedTensorType type = places.state(types.state);
   auto branch = scf::IfOp::create(builder, loc, TypeRange(type), row.isFresh(),
                                   /*withElseRegion=*/true);
@@ -229,9 +244,42 @@ Value ChunkKernel::loadState(Row &row) {
   return toF32(branch.getResult(0));
 }
 
-void ChunkKernel::storeState(Value state, Value slot) {
-  tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(where.stateOut.front()),
-                        stateIndicesOf(slot), stateAxesOf(types),
+Value ChunkKernel::loadState(Row &row, const ChunkSpan &span) {
+  if (!span.begins)
+    return loadStart(row);
+  RankedTensorType type = places.state(builder.getF32Type());
+  auto branch =
+      scf::IfOp::create(builder, loc, TypeRange(type), span.begins, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, loc, loadStart(row));
+  builder.setInsertionPointToStart(branch.elseBlock());
+  Value state = tile::LoadOp::create(
+      builder, loc, type, parts.getCarried(),
+      ValueRange{parts.carriedFrom(), valueHead, firstColumn, index(0)}, ArrayRef<int64_t>{2, 3},
+      builder.getDenseBoolArrayAttr({wholeTiles(), true}),
+      /*count=*/Value());
+  scf::YieldOp::create(builder, loc, state);
+  return branch.getResult(0);
+}
+
+void ChunkKernel::storeState(Value state, Row &row, const ChunkSpan &span) {
+  auto store = [&] {
+    tile::StoreOp::create(builder, loc, fromF32(state, types.state),
+                          argument(where.stateOut.front()), stateIndicesOf(row.destination()),
+                          stateAxesOf(types), builder.getDenseBoolArrayAttr({wholeTiles(), true}),
+                          /*count=*/Value());
+  };
+  if (!span.ends)
+    return store();
+  auto branch = scf::IfOp::create(builder, loc, span.ends, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  store();
+  builder.setInsertionPointToStart(branch.elseBlock());
+  tile::StoreOp::create(builder, loc, state, parts.getCarried(),
+                        ValueRange{parts.carriedTo(), valueHead, firstColumn, index(0)},
+                        ArrayRef<int64_t>{2, 3},
                         builder.getDenseBoolArrayAttr({wholeTiles(), true}), /*count=*/Value());
 }
 
@@ -240,19 +288,19 @@ void ChunkKernel::storeState(Value state, Value slot) {
 //===----------------------------------------------------------------------===//
 
 /// The values of the next chunk are on their way while this one is computed.
-LogicalResult ChunkKernel::emitChunk(Row &row, const IRMapping &params, scf::ForOp loop,
-                                     CrossFromMemory *memory) {
+LogicalResult ChunkKernel::emitChunk(Row &row, const ChunkSpan &span, const IRMapping &params,
+                                     scf::ForOp loop, CrossFromMemory *memory) {
   Value token = loop.getInductionVar(), count = countFrom(row, token);
-  Value next = add(token, i32(places.chunk));
+  Value next = add(token, i32(places.tokensPerChunk));
   SmallVector<Value> after = loadValues(row, next);
   if (memory) {
-    Value turn = div(sub(token, row.first), i32(places.chunk));
-    Value last = div(sub(sub(row.end, row.first), i32(1)), i32(places.chunk));
+    Value turn = div(sub(token, span.first), i32(places.tokensPerChunk));
+    Value last = div(sub(sub(span.end, span.first), i32(1)), i32(places.tokensPerChunk));
     Value following = arith::MinUIOp::create(builder, loc, add(turn, i32(1)), last);
-    memory->startChunk(turn, add(firstChunkOf(row, this->row), toIndex(following)));
+    memory->startChunk(turn, add(span.chunk, toIndex(following)));
   }
   CrossInBlock inBlock(builder, loc);
-  ChunkEmitter emitter(builder, step, places,
+  ChunkEmitter emitter(builder, step, rowsOfToken, places,
                        memory ? static_cast<ChunkCrossing &>(*memory) : inBlock);
   bindArguments(emitter, row, token, params, loop.getRegionIterArgs().drop_front());
   auto store = [&](unsigned i, Value output) { storeOutputTile(i, row, token, output); };
@@ -264,34 +312,46 @@ LogicalResult ChunkKernel::emitChunk(Row &row, const IRMapping &params, scf::For
   return success();
 }
 
-LogicalResult ChunkKernel::emitTokens(Row &row) {
+LogicalResult ChunkKernel::emitTokens(Row &row, const ChunkSpan &span) {
   IRMapping params = loadParamsOfChunk();
   std::optional<CrossFromMemory> memory;
   if (part == ChunkPart::Walk)
-    memory.emplace(builder, loc, argument(workspace), firstChunkOf(row, this->row), valueHead);
-  SmallVector<Value> carried{loadState(row)};
-  llvm::append_range(carried, loadValues(row, row.first));
-  auto loop = scf::ForOp::create(builder, loc, row.first, row.end, i32(places.chunk), carried);
+    memory.emplace(builder, loc, parts.getWorkspace(), span.chunk, valueHead);
+  SmallVector<Value> values{loadState(row, span)};
+  llvm::append_range(values, loadValues(row, span.first));
+  auto loop =
+      scf::ForOp::create(builder, loc, span.first, span.end, i32(places.tokensPerChunk), values);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
-    if (failed(emitChunk(row, params, loop, memory ? &*memory : nullptr)))
+    if (failed(emitChunk(row, span, params, loop, memory ? &*memory : nullptr)))
       return failure();
   }
   if (memory)
     tile::CopyWaitOp::create(builder, loc, 0);
-  storeState(loop.getResult(0), row.destination());
+  storeState(loop.getResult(0), row, span);
   return success();
+}
+
+ChunkSpan ChunkKernel::spanOf(Row &row) {
+  if (part == ChunkPart::Walk)
+    return parts.spanOf(row, toI32(firstChunkOf(row, this->row)));
+  return {row.first, row.end, {}, {}, {}, {}};
 }
 
 void ChunkKernel::emitRow() {
   Row numbers(builder, loc, kernel, where, row);
-  auto branch = scf::IfOp::create(builder, loc, numbers.isActive(), /*withElseRegion=*/true);
+  ChunkSpan span = spanOf(numbers);
   OpBuilder::InsertionGuard guard(builder);
+  if (span.isHere) {
+    auto here = scf::IfOp::create(builder, loc, span.isHere, /*withElseRegion=*/false);
+    builder.setInsertionPointToStart(here.thenBlock());
+  }
+  auto branch = scf::IfOp::create(builder, loc, numbers.isActive(), /*withElseRegion=*/true);
   builder.setInsertionPointToStart(branch.thenBlock());
-  result = emitTokens(numbers);
+  result = emitTokens(numbers, span);
   builder.setInsertionPointToStart(branch.elseBlock());
-  storeZeroOutputs(where.outputs, numbers.batch, numbers.first, numbers.end);
+  storeZeroOutputs(where.outputs, numbers.batch, span.first, span.end);
 }
 
 //===----------------------------------------------------------------------===//
@@ -317,8 +377,8 @@ Value ChunkKernel::startOf(Value number) {
 
 /// index; whatever the row's numbers are, there is such a chunk.
 Value ChunkKernel::firstChunkOf(Value start, Value number) {
-  Value chunk = add(div(start, index(places.chunk)), toIndex(number));
-  Value last = sub(toIndex(argument(chunks)), index(1));
+  Value chunk = add(div(start, index(places.tokensPerChunk)), toIndex(number));
+  Value last = sub(toIndex(parts.countChunks()), index(1));
   return arith::MinUIOp::create(builder, loc, chunk, last);
 }
 
@@ -348,8 +408,8 @@ Value ChunkKernel::findRow(Value chunk) {
 LogicalResult ChunkKernel::emitPrepared(Row &numbers, Value token) {
   IRMapping params = loadParamsOfChunk();
   Value count = countFrom(numbers, token);
-  CrossToMemory memory(builder, loc, argument(workspace), toIndex(row), valueHead);
-  ChunkEmitter emitter(builder, step, places, memory);
+  CrossToMemory memory(builder, loc, parts.getWorkspace(), parts.rowOfWorkspace(row), valueHead);
+  ChunkEmitter emitter(builder, step, rowsOfToken, places, memory);
   bindArguments(emitter, numbers, token, params, loadValues(numbers, token));
   Value state = zeroOf(places.state(builder.getF32Type()));
   if (failed(emitter.emit(state, count, [](unsigned, Value) {})))
@@ -358,11 +418,11 @@ LogicalResult ChunkKernel::emitPrepared(Row &numbers, Value token) {
   return success();
 }
 
-void ChunkKernel::emitPreparation() {
-  Value number = findRow(row);
+void ChunkKernel::emitPreparation(Value chunk) {
+  Value number = findRow(chunk);
   Row numbers(builder, loc, kernel, where, number);
-  Value turn = sub(row, toI32(firstChunkOf(numbers, number)));
-  Value token = add(numbers.first, mul(turn, i32(places.chunk)));
+  Value turn = sub(chunk, toI32(firstChunkOf(numbers, number)));
+  Value token = add(numbers.first, mul(turn, i32(places.tokensPerChunk)));
   Value exists = arith::AndIOp::create(builder, loc, numbers.isActive(),
                                        compare(arith::CmpIPredicate::slt, token, numbers.end));
   exists =
@@ -377,45 +437,67 @@ void ChunkKernel::emitPreparation() {
 // The kernel
 //===----------------------------------------------------------------------===//
 
-unsigned ChunkKernel::addArguments(KernelArguments &arguments, int64_t rowBytes) {
-  Attribute tokens[] = {arguments.symbol("B"), arguments.symbol("T")};
-  Attribute parts[] = {arguments.expression("mul", tokens), arguments.number(places.chunk)};
-  Attribute sum[] = {arguments.expression("div", parts), arguments.symbol("N")};
-  Attribute count = arguments.expression("add", sum);
-  auto addWorkspace = [&] {
+void ChunkKernel::addArguments(KernelArguments &arguments, int64_t rowBytes) {
+  auto addWorkspaces = [&] {
     if (part != ChunkPart::All)
-      workspace =
-          arguments.addTensor("workspace", "workspace", builder.getI8Type(),
-                              {count, arguments.symbol("HV"), arguments.number(rowBytes)}, "w");
+      parts.addWorkspaces(arguments, types, rowBytes);
   };
-  where = addOperatorArguments(arguments, op, types, addWorkspace);
+  where = addOperatorArguments(arguments, op, types, addWorkspaces);
   arguments.require(where.destinationWidth, arguments.symbol("dst_width"), "max", 1,
                     "a prefill keeps a row's last state: dst_slots must have one column");
-  if (part == ChunkPart::All)
-    return where.rows;
-  chunks = arguments.addScalar("chunks", builder.getI32Type(), count, {});
-  return part == ChunkPart::Prepare ? chunks : where.rows;
+  if (part != ChunkPart::All)
+    parts.addScalars(arguments);
+}
+
+/// A block of a preparation: those of the first part wait for what is before the launch, one of
+/// each later part for the walk that it may run beside.
+void ChunkKernel::emitPrepareBlock() {
+  auto waitIf = [&](Value condition) {
+    if (!types.startsEarly)
+      return;
+    auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    tile::GridWaitOp::create(builder, loc);
+  };
+  waitIf(parts.isFirst());
+  Value exists, chunk = parts.chunkOf(row, exists);
+  auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    emitPreparation(chunk);
+  }
+  Value head = arith::IndexCastOp::create(builder, loc, builder.getI32Type(), valueHead);
+  waitIf(compare(arith::CmpIPredicate::eq, arith::OrIOp::create(builder, loc, row, head), i32(0)));
+}
+
+void ChunkKernel::emitWalkBlock() {
+  if (types.startsEarly) {
+    tile::GridWaitOp::create(builder, loc);
+    if (part == ChunkPart::Walk) // the next part is prepared beside this one
+      tile::GridReleaseOp::create(builder, loc);
+  }
+  Value inBatch = compare(arith::CmpIPredicate::ult, row, argument(where.rows));
+  auto branch = scf::IfOp::create(builder, loc, inBatch, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  emitRow();
 }
 
 LogicalResult ChunkKernel::emit(int64_t rowBytes) {
   KernelArguments arguments(builder);
-  unsigned rows = addArguments(arguments, rowBytes);
+  addArguments(arguments, rowBytes);
   bool isPreparation = part == ChunkPart::Prepare;
-  Attribute count;
-  if (isPreparation)
-    count = cast<DictionaryAttr>(arguments.getAttributes()[chunks]).get("tile.value");
-  createKernel(arguments, isPreparation ? "prepare" : "prefill", count);
+  createKernel(arguments, isPreparation ? "prepare" : "prefill",
+               isPreparation ? parts.sizeOf(arguments) : Attribute());
+  parts.setKernel(kernel);
   if (isPreparation) // it holds no state
     for (StringRef name : {kStateBytesAttrName, kStateRegistersAttrName})
       kernel->setAttr(name, builder.getI64IntegerAttr(0));
   emitPlacement(where.headReciprocal);
-  Value inBatch = compare(arith::CmpIPredicate::ult, row, argument(rows));
-  auto branch = scf::IfOp::create(builder, loc, inBatch, /*withElseRegion=*/false);
+  isPreparation ? emitPrepareBlock() : emitWalkBlock();
   tile::ReturnOp::create(builder, loc);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  if (types.startsEarly)
-    tile::GridWaitOp::create(builder, loc);
-  isPreparation ? emitPreparation() : emitRow();
   if (failed(result))
     eraseKernel();
   return result;
@@ -424,22 +506,23 @@ LogicalResult ChunkKernel::emit(int64_t rowBytes) {
 } // namespace
 
 LogicalResult dl::emitChunkKernel(ChunkPart part, linattn::OperatorOp op,
-                                  const analysis::StepAnalysis &step, const KernelTypes &types,
-                                  const schedule::ChunkPlan &plan) {
+                                  const analysis::StepAnalysis &step, const ChunkRows &rows,
+                                  const KernelTypes &types, const schedule::ChunkPlan &plan) {
   schedule::RecurrentProblem problem;
   problem.keyDim = types.keyDim;
   problem.valueDim = types.valueDim;
   schedule::ChunkPlan prepared = schedule::planPreparation(problem, plan);
-  int64_t rowBytes = 0;
+  int64_t rowBytes = 0, tiles = plan.block.tiles(types.valueDim);
   if (part != ChunkPart::All) {
     // How much is handed over shows when it has been handed over.
-    ChunkKernel trial(ChunkPart::Prepare, op, step, types, prepared);
+    ChunkKernel trial(ChunkPart::Prepare, op, step, rows, types, prepared, tiles);
     if (failed(trial.emit(int64_t(1) << 30)))
       return failure();
     rowBytes = trial.fieldBytes;
     trial.eraseKernel();
   }
-  ChunkKernel kernel(part, op, step, types, part == ChunkPart::Prepare ? prepared : plan);
+  ChunkKernel kernel(part, op, step, rows, types, part == ChunkPart::Prepare ? prepared : plan,
+                     tiles);
   if (failed(kernel.emit(rowBytes)))
     return failure();
   kernel.eraseOperator();

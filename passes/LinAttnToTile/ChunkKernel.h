@@ -9,7 +9,7 @@
 #define PASSES_LINATTNTOTILE_CHUNKKERNEL_H
 
 #include "compiler/Schedule/Chunkwise.h"
-#include "passes/Analysis/StepAnalysis.h"
+#include "passes/LinAttnToTile/ChunkRows.h"
 #include "passes/LinAttnToTile/KernelArguments.h"
 
 namespace dl {
@@ -23,8 +23,8 @@ enum class ChunkPart {
 /// Replaces the operator (options set, ops expanded, chunkwise legal) by its kernel. Fails, with a
 /// diagnostic at the op, on maths that has no place in a block.
 mlir::LogicalResult emitChunkKernel(ChunkPart part, linattn::OperatorOp op,
-                                    const analysis::StepAnalysis &step, const KernelTypes &types,
-                                    const schedule::ChunkPlan &plan);
+                                    const analysis::StepAnalysis &step, const ChunkRows &rows,
+                                    const KernelTypes &types, const schedule::ChunkPlan &plan);
 
 } // namespace dl
 

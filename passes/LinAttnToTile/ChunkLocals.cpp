@@ -131,7 +131,8 @@ SmallVector<BlockArgument> ChunkEmitter::valuesOf(const analysis::StepAnalysis &
                                                   ChunkSide side) {
   Needed needed;
   if (side == ChunkSide::Writes)
-    needed.add(step.writes.front().value);
+    for (const analysis::Write &write : step.writes)
+      needed.add(write.value);
   else
     for (const analysis::Output &output : step.outputs)
       needed.add(output.form);
@@ -154,8 +155,10 @@ llvm::DenseSet<Value> ChunkEmitter::neededLocals() const {
     for (linattn::DecayOp decay : read.keyDecays)
       needed.add(decay.getLogDecay());
   }
-  needed.add(write().key);
-  needed.add(write().value);
+  for (const analysis::Write &write : step.writes) {
+    needed.add(write.key);
+    needed.add(write.value);
+  }
   for (const analysis::Output &output : step.outputs)
     needed.add(output.form);
   return needed.close();

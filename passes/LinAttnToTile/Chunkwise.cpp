@@ -38,9 +38,8 @@ LogicalResult checkServed(analysis::StepAnalysis &step) {
   };
   if (step.states.size() != 1)
     return refuse(step.op, "one state, got " + Twine(step.states.size()));
-  if (step.writes.size() != 1)
-    return refuse(step.writes.empty() ? step.op.getOperation() : step.writes[1].op.getOperation(),
-                  "one write per token, got " + Twine(step.writes.size()));
+  if (step.writes.empty())
+    return refuse(step.op, "a write");
   for (const analysis::Decay &decay : step.states.front().decays)
     if (decay.axis == Axis::Value)
       return refuse(decay.op, "decays of axis scalar or key, got value");
@@ -67,8 +66,11 @@ struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
     dl::schedule::RecurrentProblem problem;
     problem.keyDim = types->keyDim;
     problem.valueDim = types->valueDim;
-    llvm::Expected<dl::schedule::ChunkPlan> plan =
-        dl::schedule::planChunkwise(problem, {chunk, valueTile, minBlocks});
+    FailureOr<ChunkRows> rows = ChunkRows::compute(*step);
+    if (failed(rows))
+      return failure();
+    llvm::Expected<dl::schedule::ChunkPlan> plan = dl::schedule::planChunkwise(
+        problem, {chunk, valueTile, minBlocks, partBlocks}, rows->count);
     if (!plan)
       return op.emitError() << llvm::toString(plan.takeError());
     if (part != "all" && part != "prepare" && part != "walk")
@@ -76,7 +78,7 @@ struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
     ChunkPart which = part == "all"    ? ChunkPart::All
                       : part == "walk" ? ChunkPart::Walk
                                        : ChunkPart::Prepare;
-    return emitChunkKernel(which, op, *step, *types, *plan);
+    return emitChunkKernel(which, op, *step, *rows, *types, *plan);
   }
 
   void runOnOperation() override {

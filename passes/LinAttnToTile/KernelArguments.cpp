@@ -51,6 +51,12 @@ unsigned KernelArguments::addScalar(StringRef name, Type type, Attribute value,
   return types.size() - 1;
 }
 
+unsigned KernelArguments::addPart(StringRef name, Attribute count) {
+  unsigned argument = addScalar(name, builder.getI32Type(), {}, {});
+  set(argument, "tile.parts", count);
+  return argument;
+}
+
 void KernelArguments::set(unsigned argument, StringRef name, Attribute value) {
   NamedAttrList entries(cast<DictionaryAttr>(attributes[argument]));
   entries.set(name, value);

@@ -34,7 +34,8 @@ llvm::SmallVector<llvm::StringRef> typedArguments(linattn::OperatorOp op);
 /// Collects a kernel's arguments in order. Each gets a dictionary that travels to the package's
 /// manifest: `tile.name`, `tile.role` (one of the runtime's, or scalar), for tensors `tile.shape`
 /// (symbols, numbers and expressions), `tile.access`, `tile.nullable`, `tile.min_rank`; for scalars
-/// `tile.default` or `tile.value`, an expression the runtime evaluates.
+/// `tile.default` or `tile.value`, an expression the runtime evaluates, or `tile.parts`, one that
+/// says how often the kernel is launched, with this scalar counting.
 class KernelArguments {
 public:
   explicit KernelArguments(mlir::OpBuilder &builder) : builder(builder) {}
@@ -48,6 +49,9 @@ public:
   /// may leave out.
   unsigned addScalar(llvm::StringRef name, mlir::Type type, mlir::Attribute value,
                      mlir::Attribute fallback);
+
+  /// The number of the launch among `count` ones, an expression of the sizes.
+  unsigned addPart(llvm::StringRef name, mlir::Attribute count);
 
   /// Views of the argument may leave out dimensions behind the first `rank`, of size one.
   void allowRank(unsigned argument, int64_t rank);

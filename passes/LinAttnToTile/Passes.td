@@ -59,30 +59,32 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
   let summary = "C tokens at a time by matrix products: one tile.kernel per operator";
   let description = [{
     Replaces each `linattn.operator` (options set, ops expanded) by the `tile.kernel` that runs the tokens of every row in
-    chunks of C. A block owns one row, one value head and a tile of V and walks the row's chunks with the state in the
+    chunks of C rows: a token has one for each of its writes, their number rounded up to a power of two. A block owns one row, one value head and a tile of V and walks the row's chunks with the state in the
     accumulators of a matrix instruction, transposed. Per chunk, from the affine normal form (passes/Analysis):
 
-    1. token-local maths for all C tokens;
-    2. `tile.decayed_gram`: for each read, x_t . a_s e^(decays in between) with every earlier token's write;
+    1. token-local maths for all tokens, and its results in rows;
+    2. `tile.decayed_gram`: for each read, x_t . a_s e^(decays in between) with every earlier row's write;
     3. `tile.invert_unit_lower`: where writes depend on reads, they solve a triangular system (I - gamma N) B = D + gamma X S0;
     4. reads of the state before the chunk, writes, outputs N B + X S0 and the new state e^G S0 + A^T B, by `tile.mma`
        with factors in bf16 and sums in f32.
 
     With `part=prepare` and `part=walk` that becomes two kernels with the same arguments. Steps 1 to 3 do not depend on the
     state: the first kernel does them for all chunks at once and leaves their factors in a workspace, the second one
-    walks the chunks and copies the factors of the next one while it multiplies with those of this one.
+    walks the chunks and copies the factors of the next one while it multiplies with those of this one. Both take one
+    part of the chunks after the other, so that a part is prepared while the one before it is walked.
 
     Steps 2 and 3 are ops until `--tile-expand-gram`, so that a kernel reads like its mathematics. Tokens behind the end of
     a row neither decay, read nor write. Which rows, states and slots there are is as in `--linattn-schedule-recurrent`,
     except that only a row's last state is kept.
 
-    An operator whose step is not affine is refused, at the op that forbids it; so are, so far, several states, several
-    writes per token and decays along value.
+    An operator whose step is not affine is refused, at the op that forbids it; so are, so far, several states, decays
+    along value, more than 8 writes per token, and a decay between a write and a read before it that a later write needs.
 
     Example: `test/Transforms/schedule-chunkwise.mlir`.
   }];
   let options = kScheduleOptions # [
-    Option<"chunk", "chunk", "int64_t", "0", "C, tokens taken at a time: 16, 32, 64 or 128; 0: chosen by the model">,
+    Option<"chunk", "chunk", "int64_t", "0", "C, rows taken at a time, one per write of a token: 16, 32, 64 or 128; 0: chosen by the model">,
+    Option<"partBlocks", "part-blocks", "int64_t", "0", "blocks that prepare a part of the chunks, at least; 0: chosen by the model">,
     Option<"part", "part", "std::string", "\"all\"", "all, or of the same work in two kernels prepare or walk">
   ];
   let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",

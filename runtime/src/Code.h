@@ -16,8 +16,11 @@ namespace dl::runtime {
 class Executable {
 public:
   virtual ~Executable() = default;
-  /// Runs the grid. `params` points to at least DLK_MAX_PARAM_BYTES readable bytes.
-  virtual dlk_status launch(const void *params, const uint32_t grid[3], void *stream) const = 0;
+  /// Runs the grid. `params` points to at least DLK_MAX_PARAM_BYTES readable bytes. `mayOverlap`:
+  /// it need not wait for the grid before it on the stream, where the kernel, device and driver can
+  /// do without.
+  virtual dlk_status launch(const void *params, const uint32_t grid[3], void *stream,
+                            bool mayOverlap) const = 0;
 
   /// For checked mode. Waits until the stream is idle; a stream that is capturing is refused.
   virtual dlk_status wait(void *stream) const = 0;

@@ -134,7 +134,7 @@ public:
   CpuExecutable(std::shared_ptr<LoadedCode> code, dlk_cpu_entry entry, const Kernel &kernel)
       : code(std::move(code)), entry(entry), scratchBytes(kernel.scratchBytes) {}
 
-  dlk_status launch(const void *params, const uint32_t grid[3], void *) const override {
+  dlk_status launch(const void *params, const uint32_t grid[3], void *, bool) const override {
     uint64_t numBlocks = uint64_t(grid[0]) * grid[1];
     if (__builtin_mul_overflow(numBlocks, uint64_t(grid[2]), &numBlocks))
       return fail(DLK_UNSUPPORTED, "grid: more than 2^64 blocks");

@@ -69,12 +69,14 @@ private:
 
 class CudaExecutable : public Executable {
 public:
+  /// `canOverlap`: with the grid before it on a stream; `overlaps`: every launch does.
   CudaExecutable(std::shared_ptr<CudaCode> code, KernelHandle handle, const Kernel &kernel,
-                 bool pdl)
+                 bool canOverlap, bool overlaps)
       : code(std::move(code)), handle(handle), threads(kernel.threads),
-        sharedBytes(kernel.sharedBytes), pdl(pdl) {}
+        sharedBytes(kernel.sharedBytes), canOverlap(canOverlap), overlaps(overlaps) {}
 
-  dlk_status launch(const void *params, const uint32_t grid[3], void *stream) const override;
+  dlk_status launch(const void *params, const uint32_t grid[3], void *stream,
+                    bool mayOverlap) const override;
   dlk_status wait(void *stream) const override;
   dlk_status read(uint64_t address, size_t bytes, std::vector<char> &copy,
                   const char *&data) const override;
@@ -83,16 +85,17 @@ private:
   std::shared_ptr<CudaCode> code;
   KernelHandle handle;
   uint32_t threads, sharedBytes;
-  bool pdl; // launched while the kernel before it on the stream may still run
+  bool canOverlap, overlaps;
 };
 } // namespace
 
-dlk_status CudaExecutable::launch(const void *params, const uint32_t grid[3], void *stream) const {
+dlk_status CudaExecutable::launch(const void *params, const uint32_t grid[3], void *stream,
+                                  bool mayOverlap) const {
   const Driver &driver = code->driver;
   ScopedContext scope(driver, code->context);
   void *arguments[] = {const_cast<void *>(params)};
   Result result = scope.result;
-  if (!result && pdl) {
+  if (!result && (overlaps || (mayOverlap && canOverlap))) {
     LaunchAttribute attribute = {launchProgrammaticStreamSerialization, {}, {1}};
     const LaunchConfig config = {{grid[0], grid[1], grid[2]}, {threads, 1, 1}, sharedBytes,
                                  static_cast<Stream>(stream), &attribute,      1};
@@ -192,6 +195,11 @@ static dlk_status checkLimits(const CudaCode &code, KernelHandle handle, const K
 }
 
 /// Programmatic dependent launch needs the kernel, the device and the driver to take part.
+static bool hasPdl(const Driver &driver, const DeviceFacts &facts, const Kernel &kernel) {
+  return kernel.pdl && facts.computeCapability >= 90 && driver.launchKernelEx;
+}
+
+/// Says why, where a plan asks for it.
 static dlk_status checkPdl(const Driver &driver, const DeviceFacts &facts, const Kernel &kernel,
                            int32_t device) {
   const char *name = kernel.name.c_str();
@@ -253,7 +261,8 @@ dlk_status dl::runtime::prepareCuda(const std::shared_ptr<Package> &package, con
   if (error)
     return fail(DLK_DEVICE_ERROR, "kernel '%s': preparing on cuda:%d failed with %s",
                 kernel.name.c_str(), device, errorName(*driver, error));
-  result = std::make_unique<CudaExecutable>(std::move(code), handle, kernel, pdl);
+  result = std::make_unique<CudaExecutable>(std::move(code), handle, kernel,
+                                            hasPdl(*driver, facts, kernel), pdl);
   return DLK_OK;
 }
 

@@ -107,6 +107,8 @@ static dlk_status storeScalars(const Kernel &kernel, const SymbolValues &sizes,
   if (dlk_status status = checkScalarNames(kernel, given, count))
     return status;
   for (const Scalar &scalar : kernel.scalars) {
+    if (&scalar == kernel.part())
+      continue;
     if (!scalar.fromCaller) {
       if (dlk_status status = storeComputed(scalar, sizes, params))
         return status;
@@ -125,6 +127,23 @@ static dlk_status storeScalars(const Kernel &kernel, const SymbolValues &sizes,
     if (dlk_status status = storeScalar(scalar, value, params))
       return status;
   }
+  return DLK_OK;
+}
+
+/// How often the kernels of a plan are launched. Several launches are for what one is too much.
+static dlk_status countParts(const Kernel &kernel, const SymbolValues &sizes, int32_t &parts) {
+  constexpr int64_t most = 1024;
+  parts = 1;
+  if (!kernel.part())
+    return DLK_OK;
+  int64_t value = 0;
+  const char *reason;
+  if (!kernel.part()->value.evaluate(sizes, value, reason))
+    return fail(DLK_UNSUPPORTED, "scalar '%s': %s", kernel.part()->name.c_str(), reason);
+  if (value < 0 || value > most)
+    return fail(DLK_UNSUPPORTED, "scalar '%s': expected 0 to %" PRId64 " parts, got %" PRId64,
+                kernel.part()->name.c_str(), most, value);
+  parts = static_cast<int32_t>(value);
   return DLK_OK;
 }
 
@@ -153,6 +172,9 @@ static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t 
     return status;
   if (args.hasNoRows())
     return DLK_OK;
+  int32_t parts;
+  if (dlk_status status = countParts(kernel, args.sizes(), parts))
+    return status;
   uint32_t grid[3], gridBefore[3];
   const dlk_plan::Member &chosen = plan.memberFor(args.sizes()), &before = plan.preparation;
   const Executable &executable = *chosen.executable;
@@ -166,10 +188,18 @@ static dlk_status launch(const dlk_plan &plan, const dlk_tensor *views, int32_t 
     if (dlk_status status = checkRows(manifest, kernel, args, executable, stream, params))
       return status;
   storeTensors(kernel, args, params);
-  if (before.kernel)
-    if (dlk_status status = before.executable->launch(params, gridBefore, stream))
+  for (int32_t part = 0; part < parts; ++part) {
+    if (kernel.part())
+      std::memcpy(params + kernel.part()->offset, &part, sizeof(part));
+    // What is prepared for one part does not depend on the launch of the part before; what is
+    // prepared is waited for by the kernel itself.
+    if (before.kernel)
+      if (dlk_status status = before.executable->launch(params, gridBefore, stream, part > 0))
+        return status;
+    if (dlk_status status = executable.launch(params, grid, stream, before.kernel != nullptr))
       return status;
-  return executable.launch(params, grid, stream);
+  }
+  return DLK_OK;
 }
 
 /// Loads one kernel of the plan.

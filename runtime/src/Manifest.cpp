@@ -377,7 +377,16 @@ void KernelReader::readScalars() {
     if (!isKnown)
       reader.at("dtype").fail("expected f32, f64, i32 or i64");
     scalar.offset = params.claim(reader.at("offset"), dlk_dtype_bytes(scalar.dtype));
-    if (JsonReader value = reader.find("value")) {
+    JsonReader value = reader.find("value"), parts = reader.find("parts");
+    if (parts) {
+      if (value || kernel.partScalar >= 0)
+        parts.fail("expected one scalar that counts parts, and it without 'value'");
+      if (scalar.dtype != DLK_I32)
+        reader.at("dtype").fail("expected i32 for the number of a part");
+      kernel.partScalar = static_cast<int32_t>(i);
+      value = parts;
+    }
+    if (value) {
       scalar.value = readExpression(value, symbols);
       checkBound(value, scalar.value);
       if (scalar.dtype != DLK_I32 && scalar.dtype != DLK_I64)

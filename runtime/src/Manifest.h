@@ -57,7 +57,7 @@ struct Scalar {
   int32_t offset = 0;
   bool fromCaller = false, hasDefault = false;
   double defaultValue = 0;
-  Expression value; // if not from the caller
+  Expression value; // if not from the caller; of a part, how many there are
 };
 
 /// Sizes that the kernel supports: low <= expression <= high.
@@ -79,6 +79,7 @@ struct Kernel {
   std::vector<Argument> args;
   std::vector<Scalar> scalars;
   std::vector<int32_t> callerScalars;          // indices into scalars
+  int32_t partScalar = -1;                     // index of the one that counts launches; or -1
   int32_t numRequiredArgs = 0;                 // all up to the last one that may not be null
   bool pdl = false;                            // waits for the kernel before it on the stream
   std::string variantOf;                       // "", or the kernel that this one stands in for
@@ -92,6 +93,8 @@ struct Kernel {
   int32_t cursors = -1, descriptors = -1, flush = -1;
   int32_t checkpointSlots = -1, checkpointOffsets = -1, counts = -1;
 
+  /// The scalar that counts launches, or null.
+  const Scalar *part() const { return partScalar < 0 ? nullptr : &scalars[partScalar]; }
   /// Belongs to no other kernel.
   bool standsAlone() const { return variantOf.empty() && prepares.empty(); }
   /// Writes the descriptors that other kernels of a log follow.

@@ -169,18 +169,21 @@ static Error parseSchedules(CompileOptions &options) {
       options.isFused = parts.front() == "prefill:fused";
     for (StringRef part : ArrayRef(parts).drop_front()) {
       auto [key, digits] = part.split('=');
+      bool splits = isPrefill && key == "part-blocks";
       int64_t *field = key == "value-tile"   ? &forced.valueTile
                        : key == "min-blocks" ? &forced.minBlocks
+                       : splits              ? &options.partBlocks
                        : isPrefill           ? nullptr
                        : key == "key-lanes"  ? &forced.keyLanes
                        : key == "key-warps"  ? &forced.keyWarps
                                              : nullptr;
       if (!field)
         return unknown("--schedule", key,
-                       isPrefill ? "value-tile or min-blocks"
+                       isPrefill ? "value-tile, min-blocks or part-blocks"
                                  : "value-tile, key-lanes, key-warps or min-blocks");
-      if (digits.getAsInteger(10, *field) || *field < 0 || *field > 1024)
-        return unknown("--schedule", part, "a number from 0 to 1024");
+      int64_t most = splits ? 1 << 20 : 1024;
+      if (digits.getAsInteger(10, *field) || *field < 0 || *field > most)
+        return unknown("--schedule", part, ("a number from 0 to " + Twine(most)).str());
     }
   }
   return Error::success();
@@ -362,6 +365,7 @@ static package::KernelRequest ofKind(const CompileOptions &options, const std::s
   request.schedule = request.isLog() ? "log" : "recurrent";
   if (kind == "prefill") {
     request.chunk = options.chunk;
+    request.partBlocks = options.partBlocks;
     request.schedule = options.isFused ? "fused" : "chunkwise";
     request.part = options.isFused ? "all" : "walk";
   }

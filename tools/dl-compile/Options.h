@@ -30,6 +30,7 @@ struct CompileOptions {
   std::map<std::string, schedule::RecurrentOverrides> schedules; ///< forced, by kind
   int64_t chunk = 0;                                             ///< of a prefill; 0: chosen
   bool isFused = false;                                          ///< a prefill in one kernel
+  int64_t partBlocks = 0;     ///< that prepare a part of a prefill; 0: chosen
   package::KernelRequest log; ///< only the fields of the kernels of a log are set
 };
 

@@ -25,7 +25,7 @@ extern "C" {
 /* A text-mode transfer damages the last two bytes, as in PNG. */
 #define DLK_MAGIC "DLKPKG\r\n"
 #define DLK_MAGIC_BYTES 8
-#define DLK_FORMAT_VERSION 5u
+#define DLK_FORMAT_VERSION 6u
 #define DLK_BLOB_ALIGNMENT 64u
 
 /* Limits that a reader enforces, so that a launch can work on the stack. */

@@ -293,7 +293,8 @@ typedef struct dlk_scalar {
 /* Runs the kernel on a CUstream (NULL = the default stream); on the CPU it runs before the call
  * returns and the stream is ignored. `args` are in the order of dlk_kernel_get_arg; those at the
  * end that may be NULL may be left out. Scalars not given take their defaults. A kernel that
- * prepares it is launched before it, with the same arguments.
+ * prepares it is launched before it, with the same arguments, and perhaps both several times, for
+ * one part after the other.
  *
  * Refused with DLK_INVALID_ARGUMENT, with nothing launched: a wrong number of arguments; wrong
  * device, dtype, rank or dimension (K and V are fixed; a symbol's value must agree over all

@@ -132,7 +132,7 @@ static json makeSymbols() {
 }
 
 json dl::test::makeManifest(const std::string &indexType) {
-  return {{"format", 5},
+  return {{"format", 6},
           {"generator", "PackageBuilder"},
           {"operator", "gla"},
           {"options", json::object()},

@@ -141,7 +141,7 @@ TEST(Package, RefusesHeaders) {
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.magic[6] = '\n'; })),
             "bad package: not a package: it does not start with 'DLKPKG'");
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.version = 1; })),
-            "bad package: package format: expected version 5, got 1");
+            "bad package: package format: expected version 6, got 1");
   EXPECT_EQ(openError(withHeader([](DlkHeader &h) { h.header_bytes = 128; })),
             "bad package: package header: expected 64 bytes, got 128");
   for (uint64_t offset : {uint64_t(0), uint64_t(1) << 40, UINT64_MAX})
@@ -162,7 +162,7 @@ TEST(Package, RefusesGarbageManifests) {
 
 TEST(Package, RefusesWrongMembers) {
   EXPECT_EQ(manifestError([](json &m) { m["format"] = 1; }),
-            "bad package: format: expected an integer in [5, 5], got 1");
+            "bad package: format: expected an integer in [6, 6], got 1");
   EXPECT_EQ(manifestError([](json &m) { m["operator"] = 7; }),
             "bad package: operator: expected text, got number");
   EXPECT_EQ(manifestError([](json &m) { m["symbols"] = {"B", "B"}; }),
