@@ -24,7 +24,7 @@
 namespace dl::test {
 using namespace recurrence;
 
-/// An operator of examples/ or test/specs with the options of a package.
+/// An operator of examples/ with the options of a package.
 struct LogOperator {
   std::string name;
   Gate gate = Gate::Softplus;
@@ -72,7 +72,6 @@ public:
 
 private:
   template <typename Function> void visit(const Tokens &tokens, int64_t token, Function f) const;
-  Tensor spread(const Tensor &perKeyHead, size_t axis) const;
 };
 
 } // namespace dl::test

@@ -191,7 +191,7 @@ static Case rwkv6(bool raw) {
 static Case deltaNet() {
   Random random(400);
   Case result;
-  result.spec = "test/specs/deltanet.mlir";
+  result.spec = "examples/deltanet.mlir";
   DeltaNet x;
   addDeltaRule(result, x, random, true, Beta::Logit, 1.0);
   result.settings.clear(); // The spec has no options.
@@ -202,16 +202,22 @@ static Case deltaNet() {
 static Case deltaProduct() {
   Random random(500);
   Case result;
-  result.spec = "test/specs/delta_product2.mlir";
+  result.spec = "examples/gated_deltaproduct.mlir";
   Tensor k[] = {keyVectors(random), keyVectors(random)};
   Tensor v[] = {valueVectors(random), valueVectors(random)};
   Tensor b[] = {headScalars(random), headScalars(random)};
   Tensor a = headScalars(random);
+  Tensor A_log = random.normal({sizes.HV});
+  Tensor dt_bias = random.normal({sizes.HV});
   GatedDeltaProduct x;
   x.sizes = result.sizes = sizes;
   x.steps = 2;
   x.q = keyVectors(random);
-  x.g = negated(map(a, softplus));
+  x.g = a;
+  for (size_t i = 0; i < a.values().size(); ++i) {
+    auto h = static_cast<int64_t>(i) % sizes.HV;
+    x.g.values()[i] = logDecay(Gate::Softplus, a.values()[i], A_log[{h}], dt_bias[{h}], 0.0);
+  }
   x.S = result.S = states(random);
   x.scale = launchScale;
   x.k = Tensor({sizes.B, sizes.T, 2, sizes.HQ, sizes.K});
@@ -226,8 +232,79 @@ static Case deltaProduct() {
       }
     }
   }
-  result.tensors = {{"q", x.q},   {"k0", k[0]}, {"v0", v[0]}, {"b0", b[0]},
-                    {"k1", k[1]}, {"v1", v[1]}, {"b1", b[1]}, {"a", a}};
+  result.tensors = {{"q", x.q},       {"k0", k[0]},        {"v0", v[0]}, {"b0", b[0]},
+                    {"k1", k[1]},     {"v1", v[1]},        {"b1", b[1]}, {"a", a},
+                    {"A_log", A_log}, {"dt_bias", dt_bias}};
+  result.scalars = {{"scale", launchScale}};
+  result.expected = run(x);
+  return result;
+}
+
+static Case gatedDeltaNet2() {
+  Random random(510);
+  Case result;
+  result.spec = "examples/gdn2.mlir";
+  GatedDeltaNet2 x;
+  x.sizes = result.sizes = sizes;
+  x.q = keyVectors(random);
+  x.k = keyVectors(random);
+  x.v = valueVectors(random);
+  x.a = keyVectors(random);
+  x.b = keyVectors(random);
+  x.w = valueVectors(random);
+  x.A_log = random.normal({sizes.HQ});
+  x.dt_bias = random.normal({sizes.HQ, sizes.K});
+  x.S = result.S = states(random);
+  x.scale = launchScale;
+  result.tensors = {{"q", x.q}, {"k", x.k}, {"v", x.v},         {"a", x.a},
+                    {"b", x.b}, {"w", x.w}, {"A_log", x.A_log}, {"dt_bias", x.dt_bias}};
+  result.scalars = {{"scale", launchScale}};
+  result.expected = run(x);
+  return result;
+}
+
+static Case comba() {
+  Random random(520);
+  Case result;
+  result.spec = "examples/comba.mlir";
+  Comba x;
+  x.sizes = result.sizes = sizes;
+  x.q = keyVectors(random);
+  x.k = keyVectors(random);
+  x.p = keyVectors(random);
+  x.v = valueVectors(random);
+  x.a = headScalars(random);
+  x.b = headScalars(random);
+  x.A_log = random.normal({sizes.HV});
+  x.dt_bias = random.normal({sizes.HV});
+  x.D = random.normal({sizes.HQ});
+  x.S = result.S = states(random);
+  x.scale = launchScale;
+  result.tensors = {{"q", x.q}, {"k", x.k}, {"p", x.p},         {"v", x.v},
+                    {"a", x.a}, {"b", x.b}, {"A_log", x.A_log}, {"dt_bias", x.dt_bias},
+                    {"D", x.D}};
+  result.scalars = {{"scale", launchScale}};
+  result.expected = run(x);
+  return result;
+}
+
+static Case twoKeyDelta() {
+  Random random(530);
+  Case result;
+  result.spec = "examples/two_key_delta.mlir";
+  TwoKeyDelta x;
+  x.sizes = result.sizes = sizes;
+  x.q = keyVectors(random);
+  x.e = keyVectors(random);
+  x.k = keyVectors(random);
+  x.v = valueVectors(random);
+  x.b = headScalars(random);
+  x.g = random.uniform({sizes.B, sizes.T, sizes.HV, sizes.K}, -2.0, 0.0);
+  x.u = random.normal({sizes.HQ, sizes.K});
+  x.S = result.S = states(random);
+  x.scale = launchScale;
+  result.tensors = {{"q", x.q}, {"e", x.e}, {"k", x.k}, {"v", x.v},
+                    {"b", x.b}, {"g", x.g}, {"u", x.u}};
   result.scalars = {{"scale", launchScale}};
   result.expected = run(x);
   return result;
@@ -236,7 +313,7 @@ static Case deltaProduct() {
 static Case gatedLinearAttention() {
   Random random(600);
   Case result;
-  result.spec = "test/specs/gla.mlir";
+  result.spec = "examples/gla.mlir";
   Tensor a = keyVectors(random);
   GatedLinearAttention x;
   x.sizes = result.sizes = sizes;
@@ -252,10 +329,51 @@ static Case gatedLinearAttention() {
   return result;
 }
 
+static Case retention() {
+  Random random(610);
+  Case result;
+  result.spec = "examples/retnet.mlir";
+  Retention x;
+  x.sizes = result.sizes = sizes;
+  x.q = keyVectors(random);
+  x.k = keyVectors(random);
+  x.v = valueVectors(random);
+  x.slope = Tensor({sizes.HV});
+  for (int64_t h = 0; h < sizes.HV; ++h)
+    x.slope[{h}] = -std::log(1.0 - std::exp2(-1.0 - static_cast<double>(h)));
+  x.S = result.S = states(random);
+  x.scale = launchScale;
+  result.tensors = {{"q", x.q}, {"k", x.k}, {"v", x.v}, {"slope", x.slope}};
+  result.scalars = {{"scale", launchScale}};
+  result.expected = run(x);
+  return result;
+}
+
+static Case hgrn2(bool isLogit) {
+  Random random(620);
+  Case result;
+  result.spec = "examples/hgrn2.mlir";
+  result.settings = {isLogit ? "gate=logit" : "gate=precomputed"};
+  HGRN2 x;
+  x.sizes = result.sizes = sizes;
+  x.q = keyVectors(random);
+  x.f = keyVectors(random);
+  if (!isLogit)
+    x.f = map(x.f, [](double value) { return -std::fabs(value); });
+  x.v = valueVectors(random);
+  x.S = result.S = states(random);
+  x.isLogit = isLogit;
+  x.scale = launchScale;
+  result.tensors = {{"q", x.q}, {isLogit ? "f" : "g", x.f}, {"v", x.v}};
+  result.scalars = {{"scale", launchScale}};
+  result.expected = run(x);
+  return result;
+}
+
 static Case mamba2() {
   Random random(700);
   Case result;
-  result.spec = "test/specs/mamba2.mlir";
+  result.spec = "examples/mamba2.mlir";
   Mamba2 x;
   x.sizes = result.sizes = sizes;
   x.C = keyVectors(random);
@@ -280,7 +398,7 @@ static Case mamba2() {
 static Case rwkv7() {
   Random random(800);
   Case result;
-  result.spec = "test/specs/rwkv7.mlir";
+  result.spec = "examples/rwkv7.mlir";
   Tensor w = keyVectors(random);
   Tensor kappa = keyVectors(random);
   Tensor eta = keyVectors(random);
@@ -342,7 +460,13 @@ std::vector<Case> referenceCases() {
       rwkv6(true),
       deltaNet(),
       deltaProduct(),
+      gatedDeltaNet2(),
+      comba(),
+      twoKeyDelta(),
       gatedLinearAttention(),
+      retention(),
+      hgrn2(true),
+      hgrn2(false),
       mamba2(),
       rwkv7(),
       elementwiseDecay(),

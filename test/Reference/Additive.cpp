@@ -27,6 +27,44 @@ Result run(const GatedLinearAttention &x) {
   });
 }
 
+Result run(const Retention &x) {
+  const Sizes &n = x.sizes;
+  checkSizes(n);
+  expectShape("q", x.q, {n.B, n.T, n.HQ, n.K});
+  expectShape("k", x.k, {n.B, n.T, n.HQ, n.K});
+  expectShape("v", x.v, {n.B, n.T, n.HV, n.V});
+  expectShape("slope", x.slope, {n.HV});
+  double scaleOfQ = scaleOr(x.scale, n.K);
+
+  return walk(n, x.S, [&](Place p, Matrix &S) -> Vector {
+    scale(S, std::exp(-x.slope[{p.h}]));
+    write(S, x.k.vector({p.b, p.t, p.g}), x.v.vector({p.b, p.t, p.h}));
+    return scaleOfQ * read(S, x.q.vector({p.b, p.t, p.g}));
+  });
+}
+
+Vector HGRN2::forget(Place p) const {
+  Vector given = f.vector({p.b, p.t, p.g});
+  return isLogit ? Vector(given.apply(sigmoid)) : Vector(std::exp(given));
+}
+
+Result run(const HGRN2 &x) {
+  const Sizes &n = x.sizes;
+  checkSizes(n);
+  expectShape("q", x.q, {n.B, n.T, n.HQ, n.K});
+  expectShape("f", x.f, {n.B, n.T, n.HQ, n.K});
+  expectShape("v", x.v, {n.B, n.T, n.HV, n.V});
+  double scaleOfQ = scaleOr(x.scale, n.K);
+
+  return walk(n, x.S, [&](Place p, Matrix &S) -> Vector {
+    Vector forget = x.forget(p);
+
+    scaleRows(S, forget);
+    write(S, 1.0 - forget, x.v.vector({p.b, p.t, p.h}));
+    return scaleOfQ * read(S, x.q.vector({p.b, p.t, p.g}));
+  });
+}
+
 Result run(const Mamba2 &x) {
   const Sizes &n = x.sizes;
   checkSizes(n);

@@ -28,6 +28,39 @@ struct GatedLinearAttention {
 };
 Result run(const GatedLinearAttention &x);
 
+/// Retention, and lightning attention: one decay per head, the same for all tokens.
+///   S <- e^-slope S;  S <- S + k v^T;  o = scale S^T q
+/// Sun et al., "Retentive Network: A Successor to Transformer for Large Language
+/// Models" (2023); Qin et al., "Various Lengths, Constant Speed: Efficient Language
+/// Modeling with Lightning Attention" (2024).
+struct Retention {
+  Sizes sizes;
+  Tensor q;                    ///< [B, T, HQ, K]
+  Tensor k;                    ///< [B, T, HQ, K]
+  Tensor v;                    ///< [B, T, HV, V]
+  Tensor slope;                ///< [HV]
+  Tensor S;                    ///< [B, HV, K, V] before the first token; absent: zero
+  std::optional<double> scale; ///< K^-0.5 unless given
+};
+Result run(const Retention &x);
+
+/// HGRN2: the key is what the forget gate takes away.
+///   S <- diag(f) S;  S <- S + (1 - f) v^T;  o = scale S^T q
+/// Qin et al., "HGRN2: Gated Linear RNNs with State Expansion" (2024).
+struct HGRN2 {
+  Sizes sizes;
+  Tensor q;                    ///< [B, T, HQ, K]
+  Tensor f;                    ///< [B, T, HQ, K] logit of the forget gate, or its logarithm
+  Tensor v;                    ///< [B, T, HV, V]
+  Tensor S;                    ///< [B, HV, K, V] before the first token; absent: zero
+  bool isLogit = true;         ///< what f is
+  std::optional<double> scale; ///< K^-0.5 unless given
+
+  /// The forget gate of a token and key head.
+  Vector forget(Place p) const;
+};
+Result run(const HGRN2 &x);
+
 /// Mamba-2's state space duality, with the skip connection of D.
 ///   dt <- softplus(dt + dt_bias) if asked for;  A = -exp(A_log)
 ///   S <- e^(dt A) S;  S <- S + B (dt x)^T;  o = S^T C + D x

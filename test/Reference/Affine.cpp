@@ -103,9 +103,59 @@ AffineToken affine(const GatedDeltaProduct &x, Place p) {
   return token;
 }
 
+AffineToken affine(const GatedDeltaNet2 &x, Place p) {
+  AffineToken token = decayBy(x.logDecays(p), x.sizes.V);
+  Vector k = l2norm(x.k.vector({p.b, p.t, p.g}));
+  Vector erase = x.b.vector({p.b, p.t, p.g}).apply(sigmoid);
+  Vector take = x.w.vector({p.b, p.t, p.h}).apply(sigmoid);
+  token.reads.push_back({erase * k, false, 0, 0.0});
+  token.writes.push_back({k, take * x.v.vector({p.b, p.t, p.h}), {-1.0}});
+  addOutput(token, l2norm(x.q.vector({p.b, p.t, p.g})), scaleOr(x.scale, x.sizes.K));
+  return token;
+}
+
+AffineToken affine(const Comba &x, Place p) {
+  AffineToken token = decayBy(Vector(x.logDecay(p), x.sizes.K), x.sizes.V);
+  double beta = sigmoid(x.b[{p.b, p.t, p.h}]);
+  token.reads.push_back({l2norm(x.p.vector({p.b, p.t, p.g})), true, 0, 0.0});
+  token.writes.push_back(
+      {l2norm(x.k.vector({p.b, p.t, p.g})), beta * x.v.vector({p.b, p.t, p.h}), {-beta}});
+  addOutput(token, x.query(p), scaleOr(x.scale, x.sizes.K));
+  return token;
+}
+
+AffineToken affine(const TwoKeyDelta &x, Place p) {
+  Vector q = l2norm(x.q.vector({p.b, p.t, p.g}));
+  Vector k = l2norm(x.k.vector({p.b, p.t, p.g}));
+  Vector v = x.v.vector({p.b, p.t, p.h});
+  double beta = sigmoid(x.b[{p.b, p.t, p.h}]);
+  double scale = scaleOr(x.scale, x.sizes.K);
+  AffineToken token = decayBy(x.g.vector({p.b, p.t, p.h}), x.sizes.V);
+  token.reads.push_back({q, false, 0, scale});
+  token.reads.push_back({l2norm(x.e.vector({p.b, p.t, p.g})), false, 0, 0.0});
+  token.writes.push_back({k, beta * v, {0.0, -beta}});
+  token.local = scale * dot(q, x.u.vector({p.g}) * k) * v;
+  return token;
+}
+
 AffineToken affine(const GatedLinearAttention &x, Place p) {
   AffineToken token = decayBy(x.g.vector({p.b, p.t, p.h}), x.sizes.V);
   token.writes.push_back({x.k.vector({p.b, p.t, p.g}), x.v.vector({p.b, p.t, p.h}), {}});
+  addOutput(token, x.q.vector({p.b, p.t, p.g}), scaleOr(x.scale, x.sizes.K));
+  return token;
+}
+
+AffineToken affine(const Retention &x, Place p) {
+  AffineToken token = decayBy(Vector(-x.slope[{p.h}], x.sizes.K), x.sizes.V);
+  token.writes.push_back({x.k.vector({p.b, p.t, p.g}), x.v.vector({p.b, p.t, p.h}), {}});
+  addOutput(token, x.q.vector({p.b, p.t, p.g}), scaleOr(x.scale, x.sizes.K));
+  return token;
+}
+
+AffineToken affine(const HGRN2 &x, Place p) {
+  Vector forget = x.forget(p);
+  AffineToken token = decayBy(std::log(forget), x.sizes.V);
+  token.writes.push_back({1.0 - forget, x.v.vector({p.b, p.t, p.h}), {}});
   addOutput(token, x.q.vector({p.b, p.t, p.g}), scaleOr(x.scale, x.sizes.K));
   return token;
 }

@@ -7,8 +7,8 @@
 //
 // The delta rule reads what the state holds for the key, and writes only the
 // difference: S <- S + beta k (v - S^T k)^T. The operators differ in the decay
-// that comes before it. Value head h reads the q and k of key head
-// floor(h / (HV / HQ)).
+// that comes before it; those at the end also read for another vector than they
+// write along. Value head h reads the q and k of key head floor(h / (HV / HQ)).
 //
 //===----------------------------------------------------------------------===//
 
@@ -106,6 +106,72 @@ struct GatedDeltaProduct {
   std::optional<double> scale; ///< K^-0.5 unless given
 };
 Result run(const GatedDeltaProduct &x);
+
+/// Gated DeltaNet 2: Kimi Delta Attention with two gates in the place of beta, one
+/// on the key's channels for what is erased, one on the value's for what is written.
+///   S <- diag(e^g) S;  u = w o v - S^T (b o k);  S <- S + k u^T;  o = scale S^T q
+/// with g = -exp(A_log) softplus(a + dt_bias); b and w are given by their logits.
+struct GatedDeltaNet2 {
+  Sizes sizes;
+  Tensor q;                    ///< [B, T, HQ, K]
+  Tensor k;                    ///< [B, T, HQ, K]
+  Tensor v;                    ///< [B, T, HV, V]
+  Tensor a;                    ///< [B, T, HQ, K] gate logit
+  Tensor b;                    ///< [B, T, HQ, K] logit of the erase gate
+  Tensor w;                    ///< [B, T, HV, V] logit of the write gate
+  Tensor A_log;                ///< [HQ]
+  Tensor dt_bias;              ///< [HQ, K]
+  Tensor S;                    ///< [B, HV, K, V] before the first token; absent: zero
+  std::optional<double> scale; ///< K^-0.5 unless given
+
+  /// The log decays of a token.
+  Vector logDecays(Place p) const;
+};
+Result run(const GatedDeltaNet2 &x);
+
+/// Comba: the correction reads for a key p of its own, and reads the state before
+/// the decay (a scalar plus low rank transition); the query is corrected by p.
+///   S <- e^g S + beta k (v - S^T p)^T;  o = scale S^T q',  q' = q - D p
+/// with g = -exp(A_log) softplus(a + dt_bias) and beta given by its logit; q', k and
+/// p are brought to length one. Hu et al., "Improving Bilinear RNNs with Closed-loop
+/// Control" (2025).
+struct Comba {
+  Sizes sizes;
+  Tensor q;                    ///< [B, T, HQ, K]
+  Tensor k;                    ///< [B, T, HQ, K]
+  Tensor p;                    ///< [B, T, HQ, K]
+  Tensor v;                    ///< [B, T, HV, V]
+  Tensor a;                    ///< [B, T, HV] gate logit
+  Tensor b;                    ///< [B, T, HV]
+  Tensor A_log;                ///< [HV]
+  Tensor dt_bias;              ///< [HV]
+  Tensor D;                    ///< [HQ]
+  Tensor S;                    ///< [B, HV, K, V] before the first token; absent: zero
+  std::optional<double> scale; ///< K^-0.5 unless given
+
+  double logDecay(Place p) const;
+  /// q' of length one.
+  Vector query(Place p) const;
+};
+Result run(const Comba &x);
+
+/// Of no paper: erases along e, writes along k, and the output sees the decayed state
+/// before that, and the token itself through the bonus u.
+///   S <- diag(e^g) S;  o = scale (S + diag(u) k v^T)^T q;  S <- S + beta k (v - S^T e)^T
+/// q, e and k are brought to length one; beta is given by its logit.
+struct TwoKeyDelta {
+  Sizes sizes;
+  Tensor q;                    ///< [B, T, HQ, K]
+  Tensor e;                    ///< [B, T, HQ, K]
+  Tensor k;                    ///< [B, T, HQ, K]
+  Tensor v;                    ///< [B, T, HV, V]
+  Tensor b;                    ///< [B, T, HV]
+  Tensor g;                    ///< [B, T, HV, K] log decay
+  Tensor u;                    ///< [HQ, K]
+  Tensor S;                    ///< [B, HV, K, V] before the first token; absent: zero
+  std::optional<double> scale; ///< K^-0.5 unless given
+};
+Result run(const TwoKeyDelta &x);
 
 } // namespace dl::recurrence
 

@@ -100,6 +100,51 @@ static DrawnToken drawGatedDeltaProduct(Random &random) {
   return drawn(x);
 }
 
+static DrawnToken drawGatedDeltaNet2(Random &random) {
+  GatedDeltaNet2 x;
+  x.sizes = {1, 1, 1, 1, 3, 5};
+  x.q = random.normal({1, 1, 1, 3});
+  x.k = random.normal({1, 1, 1, 3});
+  x.v = random.normal({1, 1, 1, 5});
+  x.a = random.normal({1, 1, 1, 3});
+  x.b = random.normal({1, 1, 1, 3});
+  x.w = random.normal({1, 1, 1, 5});
+  x.A_log = random.normal({1});
+  x.dt_bias = random.normal({1, 3});
+  return drawn(x);
+}
+
+static DrawnToken drawComba(Random &random) {
+  Comba x;
+  x.sizes = {1, 1, 1, 1, 5, 3};
+  x.q = random.normal({1, 1, 1, 5});
+  x.k = random.normal({1, 1, 1, 5});
+  // The layer's p is a part of k; far from it the correction would make the state grow.
+  x.p = x.k;
+  for (double &value : x.p.values())
+    value = 0.5 * value + 0.1 * random.normal();
+  x.v = random.normal({1, 1, 1, 3});
+  x.a = random.normal({1, 1, 1});
+  x.b = random.normal({1, 1, 1});
+  x.A_log = random.normal({1});
+  x.dt_bias = random.normal({1});
+  x.D = random.normal({1});
+  return drawn(x);
+}
+
+static DrawnToken drawTwoKeyDelta(Random &random) {
+  TwoKeyDelta x;
+  x.sizes = {1, 1, 1, 1, 6, 3};
+  x.q = random.normal({1, 1, 1, 6});
+  x.e = random.normal({1, 1, 1, 6});
+  x.k = random.normal({1, 1, 1, 6});
+  x.v = random.normal({1, 1, 1, 3});
+  x.b = random.normal({1, 1, 1});
+  x.g = drawLogDecays(random, {1, 1, 1, 6});
+  x.u = random.normal({1, 6});
+  return drawn(x);
+}
+
 static DrawnToken drawGatedLinearAttention(Random &random) {
   GatedLinearAttention x;
   x.sizes = {1, 1, 1, 1, 3, 4};
@@ -107,6 +152,26 @@ static DrawnToken drawGatedLinearAttention(Random &random) {
   x.k = random.normal({1, 1, 1, 3});
   x.v = random.normal({1, 1, 1, 4});
   x.g = drawLogDecays(random, {1, 1, 1, 3});
+  return drawn(x);
+}
+
+static DrawnToken drawRetention(Random &random) {
+  Retention x;
+  x.sizes = {1, 1, 1, 1, 5, 4};
+  x.q = random.normal({1, 1, 1, 5});
+  x.k = random.normal({1, 1, 1, 5});
+  x.v = random.normal({1, 1, 1, 4});
+  x.slope = Tensor({1}, 0.25);
+  return drawn(x);
+}
+
+static DrawnToken drawHGRN2(Random &random) {
+  HGRN2 x;
+  x.sizes = {1, 1, 1, 1, 4, 5};
+  x.q = random.normal({1, 1, 1, 4});
+  x.f = drawLogDecays(random, {1, 1, 1, 4});
+  x.v = random.normal({1, 1, 1, 5});
+  x.isLogit = false;
   return drawn(x);
 }
 
@@ -159,7 +224,12 @@ const std::vector<TestOperator> &testOperators() {
       {"GatedDeltaNet", 4, 3, drawGatedDeltaNet},
       {"KimiDeltaAttention", 5, 2, drawKimiDeltaAttention},
       {"GatedDeltaProduct", 4, 2, drawGatedDeltaProduct},
+      {"GatedDeltaNet2", 3, 5, drawGatedDeltaNet2},
+      {"Comba", 5, 3, drawComba},
+      {"TwoKeyDelta", 6, 3, drawTwoKeyDelta},
       {"GatedLinearAttention", 3, 4, drawGatedLinearAttention},
+      {"Retention", 5, 4, drawRetention},
+      {"HGRN2", 4, 5, drawHGRN2},
       {"Mamba2", 3, 2, drawMamba2},
       {"RWKV6", 4, 4, drawRWKV6},
       {"RWKV7", 4, 3, drawRWKV7},

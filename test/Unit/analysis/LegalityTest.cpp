@@ -52,11 +52,9 @@ Analysed additiveStep(llvm::StringRef epilogue) {
 }
 
 TEST(Legality, Specs) {
-  for (const char *path :
-       {"examples/gdn.mlir", "examples/kda.mlir", "examples/rwkv6.mlir", "test/specs/deltanet.mlir",
-        "test/specs/gla.mlir", "test/specs/mamba2.mlir", "test/specs/rwkv7.mlir",
-        "test/specs/delta_product2.mlir"})
-    EXPECT_EQ(broken(Analysed::spec(path)), "") << path;
+  for (const char *name : {"comba", "deltanet", "gated_deltaproduct", "gdn", "gdn2", "gla", "hgrn2",
+                           "kda", "mamba2", "retnet", "rwkv6", "rwkv7", "two_key_delta"})
+    EXPECT_EQ(broken(Analysed::spec("examples/" + std::string(name) + ".mlir")), "") << name;
   EXPECT_EQ(broken(Analysed::spec("test/specs/elementwise.mlir")), "A1 linattn.decay");
 }
 

@@ -92,14 +92,21 @@ TEST(LogEntry, DeltaRules) {
             "key: shared input k; value with feedback: computed; decay key: sum or from a");
   EXPECT_EQ(fields(Analysed::spec("examples/kda.mlir", "gate=precomputed")),
             "key: shared input k; value with feedback: computed; decay key: sum or input g");
-  EXPECT_EQ(fields(Analysed::spec("test/specs/deltanet.mlir")),
+  EXPECT_EQ(fields(Analysed::spec("examples/deltanet.mlir")),
             "key: shared input k; value with feedback: computed");
-  EXPECT_EQ(fields(Analysed::spec("test/specs/delta_product2.mlir")),
+  EXPECT_EQ(fields(Analysed::spec("examples/gated_deltaproduct.mlir")),
             "key: shared input k0; value with feedback: computed; "
             "key: shared input k1; value with feedback: computed; decay scalar: sum");
-  EXPECT_EQ(fields(Analysed::spec("test/specs/rwkv7.mlir")),
+  EXPECT_EQ(fields(Analysed::spec("examples/rwkv7.mlir")),
             "key: shared computed; value with feedback: computed; "
             "key: shared input k; value: input v; decay key: shared sum or shared from w");
+  // What a correction reads for needs no field, wherever it comes from.
+  EXPECT_EQ(fields(Analysed::spec("examples/comba.mlir")), scalar);
+  EXPECT_EQ(fields(Analysed::spec("examples/gdn2.mlir")),
+            "key: shared input k; value with feedback: computed; decay key: shared sum or "
+            "shared from a");
+  EXPECT_EQ(fields(Analysed::spec("examples/two_key_delta.mlir")),
+            "key: shared input k; value with feedback: computed; decay key: sum or input g");
 }
 
 TEST(LogEntry, AdditiveRules) {
@@ -107,8 +114,13 @@ TEST(LogEntry, AdditiveRules) {
             "key: shared input k; value: input v; decay key: shared sum or shared input w");
   EXPECT_EQ(fields(Analysed::spec("examples/rwkv6.mlir", "decay=raw")),
             "key: shared input k; value: input v; decay key: shared sum or shared from w");
-  EXPECT_EQ(fields(Analysed::spec("test/specs/mamba2.mlir")),
+  EXPECT_EQ(fields(Analysed::spec("examples/mamba2.mlir")),
             "key: shared input k; value: input v; factor: computed; decay scalar: sum");
+  EXPECT_EQ(fields(Analysed::spec("examples/retnet.mlir")),
+            "key: shared input k; value: input v; decay scalar: sum");
+  EXPECT_EQ(fields(Analysed::spec("examples/hgrn2.mlir")),
+            "key: shared computed or shared from f; value: input v; "
+            "decay key: shared sum or shared from f");
 }
 
 TEST(LogEntry, NotLegal) {

@@ -55,9 +55,13 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("examples/kda.mlir", "gate=bounded,beta_factor=2"),
                     std::pair("examples/rwkv6.mlir", ""),
                     std::pair("examples/rwkv6.mlir", "decay=raw"),
-                    std::pair("test/specs/deltanet.mlir", ""), std::pair("test/specs/gla.mlir", ""),
-                    std::pair("test/specs/mamba2.mlir", ""), std::pair("test/specs/rwkv7.mlir", ""),
-                    std::pair("test/specs/delta_product2.mlir", ""),
+                    std::pair("examples/deltanet.mlir", ""), std::pair("examples/gla.mlir", ""),
+                    std::pair("examples/mamba2.mlir", ""), std::pair("examples/rwkv7.mlir", ""),
+                    std::pair("examples/gated_deltaproduct.mlir", ""),
+                    std::pair("examples/retnet.mlir", ""), std::pair("examples/hgrn2.mlir", ""),
+                    std::pair("examples/hgrn2.mlir", "gate=precomputed"),
+                    std::pair("examples/gdn2.mlir", ""), std::pair("examples/comba.mlir", ""),
+                    std::pair("examples/two_key_delta.mlir", ""),
                     // No schedule uses it, but the form is right.
                     std::pair("test/specs/elementwise.mlir", "")));
 

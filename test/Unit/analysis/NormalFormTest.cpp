@@ -80,7 +80,7 @@ TEST(NormalForm, ReadBeforeDecayAndBonus) {
 }
 
 TEST(NormalForm, LowRankReadOfTheUndecayedState) {
-  auto step = Analysed::spec("test/specs/rwkv7.mlir");
+  auto step = Analysed::spec("examples/rwkv7.mlir");
   EXPECT_EQ(step->numFeedbackReads(), 1u);
   EXPECT_EQ(step->states[0].map, (StepMap{StepClass::DiagonalPlusLowRank, 1}));
   EXPECT_EQ(step->reads[0].clock, 0u);
@@ -93,7 +93,7 @@ TEST(NormalForm, LowRankReadOfTheUndecayedState) {
 }
 
 TEST(NormalForm, TwoDeltaStepsPerToken) {
-  auto step = Analysed::spec("test/specs/delta_product2.mlir");
+  auto step = Analysed::spec("examples/gated_deltaproduct.mlir");
   EXPECT_EQ(step->numFeedbackReads(), 2u);
   EXPECT_EQ(step->states[0].map, (StepMap{StepClass::DiagonalPlusLowRank, 2}));
   ASSERT_EQ(step->writes.size(), 2u);
@@ -107,14 +107,14 @@ TEST(NormalForm, TwoDeltaStepsPerToken) {
 }
 
 TEST(NormalForm, AdditiveSteps) {
-  auto gla = Analysed::spec("test/specs/gla.mlir");
+  auto gla = Analysed::spec("examples/gla.mlir");
   EXPECT_EQ(gla->numFeedbackReads(), 0u);
   EXPECT_EQ(gla->states[0].map, (StepMap{StepClass::Diagonal}));
-  auto ssd = Analysed::spec("test/specs/mamba2.mlir");
+  auto ssd = Analysed::spec("examples/mamba2.mlir");
   EXPECT_EQ(ssd->numFeedbackReads(), 0u);
   EXPECT_EQ(ssd->states[0].map, (StepMap{StepClass::Scalar}));
   EXPECT_EQ(text(ssd, ssd->outputs[0].form), "read0 + mulf"); // skip D v
-  auto delta = Analysed::spec("test/specs/deltanet.mlir");
+  auto delta = Analysed::spec("examples/deltanet.mlir");
   EXPECT_EQ(delta->numFeedbackReads(), 1u);
   EXPECT_TRUE(delta->states[0].decays.empty());
 }

@@ -1,5 +1,10 @@
-// Mamba-2 (SSD): one decay per head from the step size dt, a write of dt x, and the skip D x.
-// In the names of the paper q is C, k is B, v is x and o is y.
+// Mamba-2 (SSD; Dao and Gu, 2024): one decay per head from the step size, and a skip.
+//
+// For every token, with S the K x V state of a value head and step = softplus(dt + dt_bias):
+//   S <- e^(-exp(A_log) step) S + k (step v)^T     the new entry is not decayed
+//   o  = S^T q + D v                               the token itself, past the state
+// In the names of the paper q is C, k is B, v is x and o is y; key heads are its groups.
+// gdn.mlir explains how to read this file.
 
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
@@ -13,10 +18,12 @@ linattn.operator @mamba2(%q: !key, %k: !key, %v: !value, %dt: !per_head)
   %rate = math.exp %A_log : !per_head
   %product = arith.mulf %rate, %step : !per_head
   %g = arith.negf %product : !per_head
+
   %S1 = linattn.decay %S, %g : !per_head
   %steps = linattn.broadcast %step : !per_head -> !value
   %u = arith.mulf %steps, %v : !value
   %S2 = linattn.write %S1, %k, %u : !key, !value
+
   %r = linattn.read %S2, %q : !key -> !value
   %Ds = linattn.broadcast %D : !per_head -> !value
   %skip = arith.mulf %Ds, %v : !value

@@ -1,7 +1,11 @@
-// RWKV-7 (Goose): S <- diag(e^g) S + b (S^T a)^T + k v^T, where S^T a reads the state *before* the
-// decay. a = -kappa and b = kappa * eta with kappa of length one and eta the in-context learning
-// rate, here sigmoid of the input.
-// The gate is the layer's, g = -e^-0.5 sigmoid(w), hence never below -0.6065307.
+// RWKV-7 (Goose; Peng et al., 2025): two terms per token, one of which moves what the state holds.
+//
+// For every token, with S the K x V state of a head:
+//   S <- diag(e^g) S + b (S^T a)^T + k v^T     S^T a reads the state *before* the decay
+//   o  = scale S^T q
+// a = -kappa and b = kappa * sigmoid(eta), with kappa brought to length one; sigmoid(eta) is the
+// in-context learning rate. g = -e^-0.5 sigmoid(w), hence never below -0.6065307.
+// gdn.mlir explains how to read this file.
 
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
@@ -22,7 +26,6 @@ linattn.operator @rwkv7(%q: !key, %k: !key, %v: !value, %w: !key, %kappa: !key, 
   %S1 = linattn.decay %S, %g bound -0.6065307 : !key
   %S2 = linattn.write %S1, %b, %removed : !key, !value
   %S3 = linattn.write %S2, %k, %v : !key, !value
-
   %r = linattn.read %S3, %q : !key -> !value
   %scales = linattn.broadcast %scale : f32 -> !value
   %o = arith.mulf %scales, %r : !value
