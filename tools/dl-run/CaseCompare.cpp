@@ -25,17 +25,17 @@ static void failOnce(CaseResult &result, std::string message) {
     result.failure = std::move(message);
 }
 
-/// Sums of squares of error and reference.
+/// Sums of squares of error and size.
 struct Sums {
-  double error = 0, reference = 0;
+  double error = 0, size = 0;
   int64_t count = 0;
-  void add(double value, double expected) {
+  void add(double value, double expected, double expectedSize) {
     error += (value - expected) * (value - expected);
-    reference += expected * expected;
+    size += expectedSize * expectedSize;
     ++count;
   }
-  double rms() const { return std::sqrt(reference / double(std::max<int64_t>(count, 1))); }
-  /// rms(error) / (rms(reference) + 1e-8); NaN stays NaN.
+  double rms() const { return std::sqrt(size / double(std::max<int64_t>(count, 1))); }
+  /// rms(error) / (rms(size) + 1e-8); NaN stays NaN.
   double ratio(double floor) const {
     return std::sqrt(error / double(std::max<int64_t>(count, 1))) / (std::max(rms(), floor) + 1e-8);
   }
@@ -48,9 +48,9 @@ public:
   Comparison(const char *kind, const char *name, double limit, int64_t rows, int64_t heads)
       : kind(kind), name(name), limit(limit), heads(heads), parts(rows * heads) {}
 
-  void add(int64_t row, int64_t head, double value, double expected) {
-    total.add(value, expected);
-    parts[row * heads + head].add(value, expected);
+  void add(int64_t row, int64_t head, double value, double expected, double size) {
+    total.add(value, expected, size);
+    parts[row * heads + head].add(value, expected, size);
   }
   void finish(double &worst, CaseResult &result) const {
     const double error = total.ratio(0);
@@ -90,7 +90,8 @@ void CaseRunner::compareOutput(const Problem &problem, size_t arg, CaseResult &r
     if (batch.rows[row].isNull && value != 0)
       return failOnce(
           result, format("output '%s' of null row %d: expected 0, got %g", info.name, row, value));
-    comparison.add(row, n / headSize % batch.HV, value, batch.outputs[ports[arg]][n]);
+    comparison.add(row, n / headSize % batch.HV, value, batch.outputs[ports[arg]][n],
+                   batch.sizes[ports[arg]][n]);
   }
   comparison.finish(result.outputError, result);
 }
@@ -104,9 +105,10 @@ void CaseRunner::compareState(const Problem &problem, size_t arg, CaseResult &re
                         batch.HV);
   const std::vector<bool> written = problem.writtenSlots();
   for (int64_t n = 0, count = tensor.numElements(); n < count; ++n)
-    if (const int64_t slot = n / slotSize; written[slot])
-      comparison.add(slot, n / headSize % batch.HV, tensor.get(n),
-                     batch.states[ports[arg]][statePlace(n)]);
+    if (const int64_t slot = n / slotSize; written[slot]) {
+      const double expected = batch.states[ports[arg]][statePlace(n)];
+      comparison.add(slot, n / headSize % batch.HV, tensor.get(n), expected, expected);
+    }
   comparison.finish(result.stateError, result);
 }
 

@@ -130,6 +130,38 @@ void Evaluator::step(const Operands &operands, std::vector<Values> &states,
     (*outputs)[i] = results[op.outputResults[i]];
 }
 
+void Evaluator::sizeOfNode(size_t node, const std::vector<Values> &sizes, Values &size) const {
+  const Node &n = op.nodes[node];
+  size = results[node];
+  for (double &x : size)
+    x = std::fabs(x);
+  auto arg = [&](size_t i, size_t element) {
+    const Values &values = sizes[n.args[i]];
+    return values[values.size() == 1 ? 0 : element];
+  };
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (n.growth == Growth::Sum) {
+      size[i] = 0;
+      for (size_t a = 0; a < n.args.size(); ++a)
+        size[i] += arg(a, i);
+    } else if (n.growth == Growth::Product) {
+      size[i] = arg(0, i) * arg(1, i);
+    } else if (n.kind == OpKind::Fma) {
+      size[i] = arg(0, i) * arg(1, i) + arg(2, i);
+    }
+  }
+}
+
+void Evaluator::outputSizes(std::vector<Values> &sizes) const {
+  std::vector<Values> all(op.nodes.size());
+  for (size_t i = 0; i < op.nodes.size(); ++i)
+    if (op.nodes[i].axis != Axis::State)
+      sizeOfNode(i, all, all[i]);
+  sizes.clear();
+  for (int output : op.outputResults)
+    sizes.push_back(all[output]);
+}
+
 const Values &Evaluator::evaluate(const Operands &operands, int root) {
   std::vector<bool> needed(op.nodes.size(), false);
   needed[root] = true;
@@ -171,7 +203,7 @@ private:
   const std::vector<Values> before;
   Evaluator evaluator;
   Evaluator::Operands operands;
-  std::vector<Values> states, results;
+  std::vector<Values> states, results, sizes;
 };
 } // namespace
 
@@ -197,10 +229,11 @@ void BatchRunner::step(const Row &row, int64_t t, int64_t head) {
     operands.inputs[i] = batch.inputs[i].data() + place * elementCount(port.axis, dims);
   }
   evaluator.step(operands, states, &results);
+  evaluator.outputSizes(sizes);
   for (size_t i = 0; i < op.outputs.size(); ++i) {
-    int64_t count = elementCount(op.outputs[i].axis, dims);
-    std::copy(results[i].begin(), results[i].end(),
-              batch.outputs[i].begin() + (token * batch.HV + head) * count);
+    int64_t place = (token * batch.HV + head) * elementCount(op.outputs[i].axis, dims);
+    std::copy(results[i].begin(), results[i].end(), batch.outputs[i].begin() + place);
+    std::copy(sizes[i].begin(), sizes[i].end(), batch.sizes[i].begin() + place);
   }
 }
 
@@ -227,6 +260,7 @@ void dl::reference::run(const Operator &op, Dims dims, Batch &batch) {
   for (size_t i = 0; i < op.outputs.size(); ++i)
     batch.outputs[i].assign(batch.B * batch.T * batch.HV * elementCount(op.outputs[i].axis, dims),
                             0.0);
+  batch.sizes = batch.outputs;
   BatchRunner runner(op, dims, batch);
   for (const Row &row : batch.rows)
     for (int64_t head = 0; head < batch.HV && !row.isNull; ++head)

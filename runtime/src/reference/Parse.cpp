@@ -18,15 +18,17 @@ namespace {
 struct UnaryOp {
   const char *name;
   double (*apply)(double);
+  Growth growth = Growth::Other;
 };
 struct BinaryOp {
   const char *name;
   double (*apply)(double, double);
+  Growth growth = Growth::Other;
 };
 } // namespace
 
 static const UnaryOp unaryOps[] = {
-    {"neg", [](double x) { return -x; }},
+    {"neg", [](double x) { return -x; }, Growth::Sum},
     {"abs", [](double x) { return std::fabs(x); }},
     {"exp", [](double x) { return std::exp(x); }},
     {"exp2", [](double x) { return std::exp2(x); }},
@@ -50,9 +52,9 @@ static double propagateNaN(double a, double b, double picked) {
 }
 
 static const BinaryOp binaryOps[] = {
-    {"add", [](double a, double b) { return a + b; }},
-    {"sub", [](double a, double b) { return a - b; }},
-    {"mul", [](double a, double b) { return a * b; }},
+    {"add", [](double a, double b) { return a + b; }, Growth::Sum},
+    {"sub", [](double a, double b) { return a - b; }, Growth::Sum},
+    {"mul", [](double a, double b) { return a * b; }, Growth::Product},
     {"div", [](double a, double b) { return a / b; }},
     {"pow", [](double a, double b) { return std::pow(a, b); }},
     {"rem", [](double a, double b) { return std::fmod(a, b); }},
@@ -185,6 +187,8 @@ int DagReader::readKind(const JsonReader &reader, const std::string &name, Node 
   for (const auto &row : structural)
     if (name == row.name) {
       node.kind = row.kind;
+      if (node.kind == OpKind::Broadcast && node.axis != Axis::KeyValue)
+        node.growth = Growth::Sum; // of one
       return row.numArgs;
     }
   if (name == "cmp") {
@@ -199,11 +203,13 @@ int DagReader::readKind(const JsonReader &reader, const std::string &name, Node 
   if (const UnaryOp *unary = find(unaryOps, name)) {
     node.kind = OpKind::Unary;
     node.unary = unary->apply;
+    node.growth = unary->growth;
     return 1;
   }
   if (const BinaryOp *binary = find(binaryOps, name)) {
     node.kind = OpKind::Binary;
     node.binary = binary->apply;
+    node.growth = binary->growth;
     return 2;
   }
   return -1;

@@ -59,8 +59,12 @@ enum class OpKind {
   Write,     // state, a, b: S + a b^T
 };
 
+/// What an elementwise operation does to the size of its arguments.
+enum class Growth { Other, Sum, Product };
+
 struct Node {
   OpKind kind = OpKind::Constant;
+  Growth growth = Growth::Other;
   Axis axis = Axis::Uniform;
   Group group = Group::None;
   std::vector<int> args; // earlier nodes
@@ -98,6 +102,9 @@ public:
   /// One token: updates `states` (K x V each) and, if `outputs` is not null, fills one vector per
   /// output.
   void step(const Operands &operands, std::vector<Values> &states, std::vector<Values> *outputs);
+  /// The sizes of the outputs of the last step: those of their terms added up, where an output is a
+  /// sum. The terms may cancel; what is left of their rounding does not.
+  void outputSizes(std::vector<Values> &sizes) const;
 
   /// Evaluates node `root` and what it needs, for DAGs without states.
   const Values &evaluate(const Operands &operands, int root);
@@ -105,6 +112,7 @@ public:
 private:
   void evaluateNode(const Node &node, const Operands &operands, const std::vector<Values> *states,
                     Values &result) const;
+  void sizeOfNode(size_t node, const std::vector<Values> &sizes, Values &size) const;
 
   const Operator &op;
   Dims dims;
@@ -129,6 +137,7 @@ struct Batch {
   std::vector<Values> params;  // [heads of the group, elements]; uniform: one number
   std::vector<Values> states;  // pools [slots, HV, K, V]; updated
   std::vector<Values> outputs; // [B, T, HV, elements]; filled, zeros where no row has a token
+  std::vector<Values> sizes;   // of the outputs (Evaluator::outputSizes), likewise
 };
 
 /// Runs the recurrence over a batch. Rows read the pools as they were before. Value head h uses key

@@ -180,6 +180,37 @@ TEST(Reference, ElementwiseOperations) {
   EXPECT_EQ(scalar({{"op", "select"}, {"args", json::array({0, 1, 0})}}, 3, 7), 7);
 }
 
+/// Terms that cancel keep their sizes, through sums, products and broadcasts, up to a function.
+TEST(Reference, SizesOfOutputs) {
+  auto node = [](const char *name, std::vector<int> args) {
+    return json{{"op", name}, {"axis", "scalar"}, {"group", "value_head"}, {"args", args}};
+  };
+  json inputs = json::array(), nodes = json::array();
+  for (const char *name : {"x", "y"}) {
+    inputs.push_back({{"name", name}, {"axis", "scalar"}, {"group", "value_head"}});
+    nodes.push_back({{"op", "input"}, {"name", name}, {"axis", "scalar"}, {"group", "value_head"}});
+  }
+  nodes.push_back(node("add", {0, 1}));    // x + y
+  nodes.push_back(node("neg", {2}));       // -(x + y)
+  nodes.push_back(node("mul", {3, 0}));    // -(x + y) x
+  nodes.push_back(node("fma", {4, 1, 0})); // -(x + y) x y + x
+  nodes.push_back(node("exp", {2}));
+  nodes.push_back(node("sub", {6, 1})); // e^(x + y) - y
+  const Operator op = parse({{"inputs", inputs},
+                             {"params", json::array()},
+                             {"states", json::array()},
+                             {"outputs", {"o", "p", "q", "r"}},
+                             {"nodes", nodes},
+                             {"yield", {{"states", json::array()}, {"outputs", {2, 4, 5, 7}}}}});
+  const double x = 3, y = -3;
+  std::vector<Values> states, outputs, sizes;
+  Evaluator evaluator(op, {1, 1});
+  evaluator.step({{&x, &y}, {}}, states, &outputs);
+  evaluator.outputSizes(sizes);
+  EXPECT_EQ(outputs, (std::vector<Values>{{0}, {0}, {3}, {4}}));
+  EXPECT_EQ(sizes, (std::vector<Values>{{6}, {18}, {57}, {4}}));
+}
+
 TEST(Reference, RefusesMalformedDags) {
   EXPECT_EQ(parseError([](json &d) { d["nodes"][6]["args"] = {5, 6}; }),
             "reference.nodes[6].args[1]: expected an integer in [0, 5], got 6");
