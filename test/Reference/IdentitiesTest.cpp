@@ -225,6 +225,129 @@ TEST(Identity, ALowRankTermThatReadsTheDecayedKeyIsADeltaRule) {
   expectSame(run(rwkv), run(kda));
 }
 
+static GatedDeltaNet2 randomGatedDeltaNet2(uint64_t seed) {
+  const Sizes &n = sizes;
+  Random random(seed);
+  GatedDeltaNet2 x;
+  x.sizes = n;
+  x.q = random.normal({n.B, n.T, n.HQ, n.K});
+  x.k = random.normal({n.B, n.T, n.HQ, n.K});
+  x.v = random.normal({n.B, n.T, n.HV, n.V});
+  x.a = random.normal({n.B, n.T, n.HQ, n.K});
+  x.b = random.normal({n.B, n.T, n.HQ, n.K});
+  x.w = random.normal({n.B, n.T, n.HV, n.V});
+  x.A_log = random.normal({n.HQ});
+  x.dt_bias = random.normal({n.HQ, n.K});
+  x.S = random.normal({n.B, n.HV, n.K, n.V});
+  return x;
+}
+
+TEST(Identity, EqualGatesOfEraseAndWriteAreOneStrength) {
+  GatedDeltaNet2 two = randomGatedDeltaNet2(30);
+  two.sizes.HQ = two.sizes.HV;
+  two.q = repeatHeads(two.q, 2);
+  two.k = repeatHeads(two.k, 2);
+  two.a = repeatHeads(two.a, 2);
+  two.A_log = Random(31).normal({sizes.HV});
+  two.dt_bias = Random(32).normal({sizes.HV, sizes.K});
+  Tensor logit = Random(33).normal({sizes.B, sizes.T, sizes.HV});
+  two.b = repeatLast(logit, sizes.K);
+  two.w = repeatLast(logit, sizes.V);
+  KimiDeltaAttention one;
+  one.sizes = two.sizes;
+  one.q = two.q;
+  one.k = two.k;
+  one.v = two.v;
+  one.a = two.a;
+  one.b = logit;
+  one.A_log = two.A_log;
+  one.dt_bias = two.dt_bias;
+  one.S = two.S;
+  expectSame(run(two), run(one));
+}
+
+static Comba combaLike(const GatedDeltaNet &x, uint64_t seed) {
+  Random random(seed);
+  Comba comba;
+  comba.sizes = x.sizes;
+  comba.q = x.q;
+  comba.k = comba.p = x.k;
+  comba.v = x.v;
+  comba.a = random.normal({sizes.B, sizes.T, sizes.HV});
+  comba.b = random.normal({sizes.B, sizes.T, sizes.HV});
+  comba.A_log = random.normal({sizes.HV});
+  comba.dt_bias = random.normal({sizes.HV});
+  comba.D = Tensor({sizes.HQ}, 0.0);
+  comba.S = x.S;
+  return comba;
+}
+
+TEST(Identity, WithoutDecayItDoesNotMatterWhetherACorrectionReadsBeforeIt) {
+  Comba comba = combaLike(randomGatedDeltaNet(34), 35);
+  comba.a = Tensor({sizes.B, sizes.T, sizes.HV}, -200.0);
+  DeltaNet delta;
+  delta.sizes = sizes;
+  delta.q = comba.q;
+  delta.k = comba.k;
+  delta.v = comba.v;
+  delta.b = comba.b;
+  delta.S = comba.S;
+  expectSame(run(comba), run(delta));
+}
+
+TEST(Identity, ACorrectionOfTheUndecayedStateIsALowRankTermOfRWKV7) {
+  Comba comba = combaLike(randomGatedDeltaNet(36), 37);
+  comba.sizes.HQ = sizes.HV;
+  comba.q = repeatHeads(comba.q, 2);
+  comba.k = repeatHeads(comba.k, 2);
+  comba.p = Random(38).normal({sizes.B, sizes.T, sizes.HV, sizes.K});
+  comba.D = Random(39).normal({sizes.HV});
+  RWKV7 rwkv;
+  rwkv.sizes = comba.sizes;
+  rwkv.r = rwkv.k = rwkv.a = rwkv.b = rwkv.w = comba.k;
+  rwkv.v = comba.v;
+  rwkv.S = comba.S;
+  rwkv.scale = 1.0 / std::sqrt(5.0);
+  for (int64_t b = 0; b < sizes.B; ++b) {
+    for (int64_t t = 0; t < sizes.T; ++t) {
+      for (int64_t h = 0; h < sizes.HV; ++h) {
+        Vector p = comba.p.vector({b, t, h});
+        double beta = sigmoid(comba.b[{b, t, h}]);
+        double g =
+            logDecay(Gate::Softplus, comba.a[{b, t, h}], comba.A_log[{h}], comba.dt_bias[{h}], 0.0);
+        rwkv.w.setVector({b, t, h}, Vector(g, sizes.K));
+        rwkv.a.setVector({b, t, h}, -l2norm(p));
+        rwkv.k.setVector({b, t, h}, beta * l2norm(comba.k.vector({b, t, h})));
+        rwkv.b.setVector({b, t, h}, rwkv.k.vector({b, t, h}));
+        rwkv.r.setVector({b, t, h}, l2norm(comba.q.vector({b, t, h}) - comba.D[{h}] * p));
+      }
+    }
+  }
+  expectSame(run(comba), run(rwkv));
+}
+
+TEST(Identity, ErasingAlongTheKeyOfTheWriteIsTheDeltaRule) {
+  KimiDeltaAttention kda = randomKimiDeltaAttention(40);
+  Tensor logit = Random(41).normal({sizes.B, sizes.T, sizes.HV});
+  kda.b = logit;
+  kda.beta = Beta::Logit;
+  TwoKeyDelta two;
+  two.sizes = sizes;
+  two.q = kda.q;
+  two.e = two.k = kda.k;
+  two.v = kda.v;
+  two.b = logit;
+  two.g = kda.a;
+  two.u = Tensor({sizes.HQ, sizes.K}, 0.0);
+  two.S = kda.S;
+  Result early = run(two);
+  Result late = run(kda);
+  EXPECT_LE(distance(early.S, late.S), 1e-13);
+  // Without strength nothing is written, and the output before a write is that after it.
+  two.b = kda.b = Tensor({sizes.B, sizes.T, sizes.HV}, -800.0);
+  expectSame(run(two), run(kda));
+}
+
 static GatedLinearAttention randomGatedLinearAttention(uint64_t seed) {
   KimiDeltaAttention like = randomKimiDeltaAttention(seed);
   GatedLinearAttention x;
@@ -247,6 +370,42 @@ TEST(Identity, ElementwiseDecayEqualAlongValuesIsGatedLinearAttention) {
   elementwise.g = repeatLast(gla.g, sizes.V);
   elementwise.S = gla.S;
   expectSame(run(elementwise), run(gla));
+}
+
+TEST(Identity, RetentionIsGatedLinearAttentionWithOneDecayPerHead) {
+  GatedLinearAttention gla = randomGatedLinearAttention(42);
+  Retention retention;
+  retention.sizes = sizes;
+  retention.q = gla.q;
+  retention.k = gla.k;
+  retention.v = gla.v;
+  retention.slope = Random(43).uniform({sizes.HV}, 0.0, 2.0);
+  retention.S = gla.S;
+  for (int64_t b = 0; b < sizes.B; ++b)
+    for (int64_t t = 0; t < sizes.T; ++t)
+      for (int64_t h = 0; h < sizes.HV; ++h)
+        gla.g.setVector({b, t, h}, Vector(-retention.slope[{h}], sizes.K));
+  expectSame(run(retention), run(gla));
+}
+
+TEST(Identity, HGRN2IsGatedLinearAttentionWithTheKeyOfItsGate) {
+  GatedLinearAttention gla = randomGatedLinearAttention(44);
+  HGRN2 hgrn2;
+  hgrn2.sizes = sizes;
+  hgrn2.q = gla.q;
+  hgrn2.f = Random(45).normal({sizes.B, sizes.T, sizes.HQ, sizes.K});
+  hgrn2.v = gla.v;
+  hgrn2.S = gla.S;
+  Tensor g = hgrn2.f;
+  for (double &value : g.values())
+    value = std::log(sigmoid(value));
+  gla.g = repeatHeads(g, 2);
+  for (size_t i = 0; i < g.values().size(); ++i)
+    gla.k.values()[i] = -std::expm1(g.values()[i]);
+  expectSame(run(hgrn2), run(gla));
+  hgrn2.f = g;
+  hgrn2.isLogit = false;
+  expectSame(run(hgrn2), run(gla));
 }
 
 TEST(Identity, Mamba2IsGatedLinearAttentionPlusASkip) {
