@@ -2,6 +2,7 @@
 //   S <- e^g S + k (beta (v - S^T p))^T     S^T p reads the state *before* the decay
 //   o  = scale S^T l2norm(q - D p)          k and p are brought to length one, beta = sigmoid(b)
 // g = -exp(A_log) softplus(a + dt_bias). The layer makes p a learned part of k, d k.
+// gdn.mlir explains how to read this file.
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>

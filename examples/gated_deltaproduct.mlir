@@ -1,6 +1,7 @@
 // Gated DeltaProduct (Siems et al., 2025) with two steps per token: one decay, S <- e^g S with
 // g = -exp(A_log) softplus(a + dt_bias), then twice the delta rule S <- S + k (beta (v - S^T k))^T,
 // each time with a key, a value and beta = sigmoid(b) of its own, then o = scale S^T q.
+// gdn.mlir explains how to read this file.
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>

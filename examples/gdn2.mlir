@@ -3,6 +3,7 @@
 //   S <- diag(e^g) S                                       g = -exp(A_log) softplus(a + dt_bias)
 //   S <- S + k (sigmoid(w) v - S^T (sigmoid(b) k))^T       q and k have length one
 //   o  = scale S^T q
+// gdn.mlir explains how to read this file.
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_key_head = tensor<f32, #linattn.of<scalar, key_head>>

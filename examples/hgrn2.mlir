@@ -5,6 +5,7 @@
 //   o  = scale S^T q
 // Options: gate=logit, g = log(sigmoid(f)) from the layer's input; gate=precomputed, g is an input,
 // the natural logarithm of the decay, in f32: for layers with a lower bound on their decays.
+// gdn.mlir explains how to read this file.
 
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>

@@ -3,6 +3,7 @@
 //   S <- diag(e^g) S                          one log decay per key channel, an input
 //   o  = scale (S^T q + (q . (u * k)) v)      what the past has left, and a bonus for this token
 //   S <- S + k (beta (v - S^T e))^T           beta = sigmoid(b); e, k, q have length one
+// gdn.mlir explains how to read this file.
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !channel = tensor<?xf32, #linattn.of<key, value_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
