@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Help.h"
 #include "compiler/Pipelines/Pipelines.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
@@ -19,6 +20,10 @@ int main(int argc, char **argv) {
 #ifdef DL_INCLUDE_TESTS
   dl::test::registerPasses();
 #endif
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Runs passes of dl on a spec and prints the IR\n", registry));
+  std::string header =
+      mlir::registerCLIOptions("Runs passes of dl on a spec and prints the IR\n", registry);
+  if (dl::opt::printHelp(llvm::ArrayRef(argv, argc)))
+    return EXIT_SUCCESS;
+  auto [input, output] = mlir::parseCLIOptions(argc, argv, header);
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
 }

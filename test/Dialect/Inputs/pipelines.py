@@ -9,8 +9,8 @@ import re
 import sys
 
 with open(sys.argv[1], encoding="utf-8") as file:
-    section = re.search(r"^( *)Pass Pipelines:\n((?:\1 .*\n)+)", file.read(), re.MULTILINE)
-names = set(re.findall(rf"^{section[1]}  (--[\w-]+)", section[2], re.MULTILINE))
+    section = re.search(r"^Pipelines,.*:\n((?:  .*\n)+)", file.read(), re.MULTILINE)
+names = set(re.findall(r"^  (--[\w-]+)", section[1], re.MULTILINE))
 with open(sys.argv[2], encoding="utf-8") as file:
     listed = set(re.findall(r"^\| `(--[\w-]+)` \|", file.read(), re.MULTILINE))
 if not names or names != listed:
