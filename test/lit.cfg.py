@@ -23,6 +23,7 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):  # lit drops the caller's environ
 
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%clang", config.clang))
+config.substitutions.append(("%build", config.dl_build_dir))
 config.substitutions.append(("%examples", os.path.join(config.dl_source_dir, "examples")))
 config.substitutions.append(("%specs", os.path.join(config.test_source_root, "specs")))
 if config.ptxas:
