@@ -114,5 +114,5 @@ PYTHON
 cat <<END
 
 All kernels agree with fp64. Done in $SECONDS s. The packages are in build/packages/.
-Next: build/bin/dl-run info build/packages/gdn.dlk, or change a spec in examples/ and run this again.
+Next: examples/README.md, an operator of your own in ten minutes; or build/bin/dl-run info build/packages/gdn.dlk.
 END
