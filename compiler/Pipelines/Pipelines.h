@@ -14,7 +14,10 @@
 
 namespace dl {
 
+// NOLINTBEGIN(misc-multiple-inheritance): MLIR's options of pipelines have two bases.
+
 /// What kernels of an operator are compiled for, and how they are scheduled.
+// NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility): options are made by name, as MLIR's are.
 template <typename Options> struct KernelOptions : mlir::PassPipelineOptions<Options> {
   template <typename T>
   using Option = typename mlir::PassPipelineOptions<Options>::template Option<T>;
@@ -94,6 +97,8 @@ struct PrepareOptions : mlir::PassPipelineOptions<PrepareOptions> {
       *this, "set", llvm::cl::desc("options of the operator, NAME=VALUE, comma separated")};
 };
 void buildPreparePipeline(mlir::OpPassManager &manager, const PrepareOptions &options);
+
+// NOLINTEND(misc-multiple-inheritance)
 
 /// `--tile-to-nvvm`: tile kernels to a gpu.module in the LLVM and NVVM dialects.
 void buildTileToNVVMPipeline(mlir::OpPassManager &manager);
