@@ -83,6 +83,11 @@ mlir::FailureOr<Spec> parseSpec(std::string text, llvm::StringRef path, std::str
 /// to. Errors are one line.
 llvm::Error checkSettings(const Spec &spec, const KernelRequest &request);
 
+/// Whether the operator allows the schedules of all kernels asked for. Otherwise fails, after a
+/// diagnostic for each op in the way, before anything is compiled. Requests differ in no settings.
+mlir::LogicalResult checkLegal(const Spec &spec, llvm::ArrayRef<KernelRequest> requests,
+                               std::string &diagnostics);
+
 /// Gives the kernels of a log that have no window the one that the traffic model proposes, from
 /// what the operator logs and the sizes and types of the request. So kernels that differ in nothing
 /// but kind and target have the same one. Fails, after diagnostics, where a log is not legal.

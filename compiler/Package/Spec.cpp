@@ -12,6 +12,7 @@
 #include "passes/Analysis/Explain.h"
 #include "passes/LinAttn/Passes.h"
 #include "passes/LinAttnToTile/KernelArguments.h"
+#include "passes/LinAttnToTile/Served.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -67,6 +68,28 @@ llvm::Error dl::package::checkSettings(const Spec &spec, const KernelRequest &re
   return llvm::Error::success();
 }
 
+LogicalResult dl::package::checkLegal(const Spec &spec, ArrayRef<KernelRequest> requests,
+                                      std::string &diagnostics) {
+  auto isPrefill = [](const KernelRequest &request) { return request.kind == "prefill"; };
+  SmallVector<analysis::Schedule> asked;
+  if (llvm::any_of(requests, isPrefill))
+    asked.push_back(analysis::Schedule::Chunkwise);
+  if (llvm::any_of(requests, std::mem_fn(&KernelRequest::isLog)))
+    asked.push_back(analysis::Schedule::Log);
+  if (asked.empty())
+    return success();
+  Session session(spec, diagnostics);
+  FailureOr<linattn::OperatorOp> op = session.prepare(requests.front());
+  if (failed(op))
+    return failure();
+  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
+  if (failed(step) || failed(step->require(asked)))
+    return failure();
+  return success(llvm::all_of(asked, [&](analysis::Schedule schedule) {
+    return succeeded(requireServed(*step, schedule));
+  }));
+}
+
 /// The window that the traffic model proposes, with as many key heads as value heads.
 static FailureOr<int64_t> proposeWindow(const Spec &spec, const KernelRequest &request,
                                         std::string &diagnostics) {
@@ -75,9 +98,11 @@ static FailureOr<int64_t> proposeWindow(const Spec &spec, const KernelRequest &r
   if (failed(op))
     return failure();
   FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
-  if (failed(step) || failed(step->require(analysis::Schedule::Log)))
+  if (failed(step))
     return failure();
   std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
+  if (!entry)
+    return step->require(analysis::Schedule::Log);
   llvm::Expected<schedule::LogPlan> plan = schedule::planLog(logProblem(*step, *entry, request));
   if (!plan)
     return op->emitError() << llvm::toString(plan.takeError());
@@ -94,7 +119,7 @@ LogicalResult dl::package::settleWindows(const Spec &spec, MutableArrayRef<Kerne
     key.kind = "append";
     auto [window, isNew] = known.try_emplace(key.name(), 0);
     if (isNew) {
-      // Also where one is given: a log has to be legal, whatever its window.
+      // Also where one is given: the model says which logs cannot be served.
       FailureOr<int64_t> proposed = proposeWindow(spec, request, diagnostics);
       if (failed(proposed))
         return failure();

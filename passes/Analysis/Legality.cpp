@@ -18,6 +18,8 @@
 
 #include "passes/Analysis/Internal.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 using namespace mlir;
 using namespace dl::analysis;
 using namespace dl::linattn;
@@ -92,15 +94,28 @@ ArrayRef<Refusal> StepAnalysis::whyNot(Schedule schedule) const {
   return schedule == Schedule::Recurrent ? ArrayRef<Refusal>() : ArrayRef(refusals);
 }
 
-LogicalResult StepAnalysis::require(Schedule schedule) const {
-  for (const Refusal &refusal : whyNot(schedule)) {
+/// "chunkwise schedule", "chunkwise and log schedules".
+static std::string listOf(ArrayRef<Schedule> schedules) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleave(schedules, os, [&](Schedule schedule) { os << nameOf(schedule); }, " and ");
+  os << (schedules.size() == 1 ? " schedule" : " schedules");
+  return text;
+}
+
+LogicalResult StepAnalysis::require(ArrayRef<Schedule> schedules) const {
+  auto isRefused = [&](Schedule schedule) { return !isLegal(schedule); };
+  SmallVector<Schedule> refused(llvm::make_filter_range(schedules, isRefused));
+  if (refused.empty())
+    return success();
+  // What has a condition has all of them.
+  for (const Refusal &refusal : refusals) {
     InFlightDiagnostic diag = refusal.op->emitOpError("rules out the ")
-                              << nameOf(schedule) << " schedule of operator '"
-                              << OperatorOp(op).getSymName() << "' (" << refusal.condition
-                              << "): " << refusal.text;
-    diag.attachNote() << refusal.change;
+                              << listOf(refused) << " of operator '" << OperatorOp(op).getSymName()
+                              << "' (" << refusal.condition << "): " << refusal.text;
+    diag.attachNote() << refusal.change << "; " << kWithoutChange;
     if (refusal.read)
       diag.attachNote(refusal.read->getLoc()) << "the read is here";
   }
-  return success(isLegal(schedule));
+  return failure();
 }

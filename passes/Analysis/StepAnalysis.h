@@ -131,6 +131,10 @@ struct Refusal {
   mlir::Operation *read = nullptr; ///< a read the text speaks of, or null
 };
 
+/// What is said beside every such change: no schedule but this one has conditions.
+constexpr llvm::StringLiteral kWithoutChange =
+    "or keep to --kernels=decode, which takes any step, and rows of any number of tokens";
+
 /// The analysis. Values and operations in it are those of the operator, which must outlive it
 /// unchanged.
 struct StepAnalysis {
@@ -159,8 +163,8 @@ struct StepAnalysis {
 
   bool isLegal(Schedule schedule) const { return whyNot(schedule).empty(); }
   llvm::ArrayRef<Refusal> whyNot(Schedule schedule) const;
-  /// Emits an error for each refusal of a schedule and fails if there is one.
-  mlir::LogicalResult require(Schedule schedule) const;
+  /// Emits an error for each refusal of one of the schedules and fails if there is one.
+  mlir::LogicalResult require(llvm::ArrayRef<Schedule> schedules) const;
 
   /// Everything above as text, for tests and debugging.
   void print(llvm::raw_ostream &os) const;

@@ -285,6 +285,9 @@ int main(int argc, char **argv) {
     erase_if(*requests, [](const KernelRequest &request) { return !request.target->isGPU(); });
   if (requests->empty())
     return fail("--target: expected a GPU target with --emit=ptx or cubin, got cpu");
+  bool isOperator = requests->front().kind != "tile";
+  if (isOperator && mlir::failed(checkLegal(*spec, *requests, diagnostics)))
+    return fail(diagnostics);
   if (mlir::failed(settleWindows(*spec, *requests, diagnostics)))
     return fail(diagnostics);
   if (Error error = checkOutput(*options, requests->size()))

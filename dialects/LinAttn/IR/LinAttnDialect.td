@@ -46,6 +46,22 @@ def LinAttn_Dialect : Dialect {
 
     Constraints are numbered C1, C2, ... over the whole dialect: the number stands in the
     description of the construct, at the check in the verifier and at its negative test.
+
+    Any operator can be computed token by token: decode takes rows of any number of tokens. The
+    schedules that take tokens together, chunkwise (prefill) and log (append, merge,
+    materialize), are legal where
+
+    - A1: every decay is along scalar, key or value, not per element;
+    - A2: no decay is along value on a state whose reads enter writes;
+    - A3: what multiplies a read on its way into a write is one number per head, not one per value
+      channel;
+    - A4: reads meet token-local values in sums and products only, and no log decay or key vector
+      depends on one.
+
+    Kernels do not serve all that is legal. Those of chunks ask for one state (B1), decays along
+    scalar or key (B2) and sums over key vectors only (B3), those of a log for a step that
+    changes a state (B4). `dl-compile` says which op breaks which condition, and what could be
+    changed; `dl-compile --explain` shows what each schedule computes, or the same reasons.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

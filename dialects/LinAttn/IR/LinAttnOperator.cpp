@@ -343,6 +343,21 @@ static LogicalResult verifyOptions(OperatorOp op) {
   return success();
 }
 
+/// Before the ops of the body say what they think of an operand of this type.
+static LogicalResult verifyStatesAreOpaque(OperatorOp op) {
+  WalkResult walk = op.getBodyRegion().walk([](Operation *inner) -> WalkResult {
+    if (isa<LinAttnDialect>(inner->getDialect()) ||
+        llvm::none_of(inner->getOperandTypes(), isState))
+      return WalkResult::advance();
+    InFlightDiagnostic diag = inner->emitOpError( // C13
+        "expected f32, i1 or a tensor with a #linattn.of encoding, got a state");
+    diag.attachNote() << "a state changes by linattn.decay and linattn.write, and is seen through "
+                         "linattn.read";
+    return diag;
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult OperatorOp::verify() {
   if (getBody()->getNumArguments() != getNumArgs()) // C5
     return emitOpError("expected one body argument per name, got ")
@@ -350,7 +365,8 @@ LogicalResult OperatorOp::verify() {
   if (getArgAttrsAttr() && getArgAttrsAttr().size() != getNumArgs()) // C5
     return emitOpError("expected one dictionary per argument in arg_attrs, got ")
            << getArgAttrsAttr().size() << " for " << getNumArgs() << " arguments";
-  for (auto check : {verifyNames, verifyArgTypes, verifyOutputs, verifyArgAttrs, verifyOptions})
+  for (auto check : {verifyNames, verifyArgTypes, verifyOutputs, verifyArgAttrs, verifyOptions,
+                     verifyStatesAreOpaque})
     if (failed(check(*this)))
       return failure();
   return success();

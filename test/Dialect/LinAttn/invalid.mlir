@@ -417,7 +417,8 @@ linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: f
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>
 linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: f32) state(%S: !linattn.state) -> (o: !value) {
   %c = arith.cmpf ogt, %x, %x : f32
-  // expected-error @+1 {{'arith.select' op expected f32, i1 or a tensor with a #linattn.of encoding, got '!linattn.state'}}
+  // expected-error @+2 {{'arith.select' op expected f32, i1 or a tensor with a #linattn.of encoding, got a state}}
+  // expected-note @+1 {{a state changes by linattn.decay and linattn.write, and is seen through linattn.read}}
   %S1 = arith.select %c, %S, %S : !linattn.state
   %o = linattn.read %S, %q : !key -> !value
   linattn.yield %S, %o : !linattn.state, !value

@@ -1,0 +1,38 @@
+//===- Served.h - Which legal schedules have kernels ---===//
+//
+// Part of the dl project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A schedule whose conditions A1 to A4 hold is legal for a step (StepAnalysis.h). That is a matter
+// of mathematics; kernels may not go as far. Those that take chunks of tokens ask for more:
+//
+//   B1  the operator has one state;
+//   B2  its decays are along scalar or key;
+//   B3  sums over a vector are over key vectors.
+//
+// And those of a log:
+//
+//   B4  the step changes a state.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PASSES_LINATTNTOTILE_SERVED_H
+#define PASSES_LINATTNTOTILE_SERVED_H
+
+#include "passes/Analysis/StepAnalysis.h"
+
+namespace dl {
+
+/// Everything that breaks those of B1 to B4 that kernels of the schedule ask for. Empty where it is
+/// not legal.
+std::vector<analysis::Refusal> findNotServed(const analysis::StepAnalysis &step,
+                                             analysis::Schedule schedule);
+
+/// Emits an error for each and fails if there is one.
+mlir::LogicalResult requireServed(const analysis::StepAnalysis &step, analysis::Schedule schedule);
+
+} // namespace dl
+
+#endif // PASSES_LINATTNTOTILE_SERVED_H
