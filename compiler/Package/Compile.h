@@ -102,11 +102,15 @@ struct Prepared {
 mlir::FailureOr<Prepared> prepareSpec(const Spec &spec, const KernelRequest &request,
                                       std::string &diagnostics);
 
-/// The operator with options set as formulas, with the class of its step, the legal schedules and,
-/// for the sizes, types and targets of the requests, what a log would cost. Requests differ in
-/// these alone.
+/// The operator with options set as formulas, with the class of its step, what each legal schedule
+/// computes and why others are not legal, and, for the sizes, types and targets of the requests,
+/// what a log would cost. Requests differ in these alone.
 mlir::FailureOr<std::string> explainSpec(const Spec &spec, llvm::ArrayRef<KernelRequest> requests,
                                          std::string &diagnostics);
+/// The same facts for programs.
+mlir::FailureOr<llvm::json::Value> explainSpecAsJson(const Spec &spec,
+                                                     llvm::ArrayRef<KernelRequest> requests,
+                                                     std::string &diagnostics);
 
 /// Compiles one kernel; thread-safe. A kernel that spills is compiled again for fewer resident
 /// blocks; one that still spills is an error.

@@ -9,7 +9,6 @@
 #include "compiler/Package/Reference.h"
 #include "compiler/Package/Session.h"
 #include "dialects/Tile/IR/Tile.h"
-#include "passes/Analysis/Explain.h"
 #include "passes/LinAttn/Passes.h"
 #include "passes/LinAttnToTile/KernelArguments.h"
 #include "passes/LinAttnToTile/Served.h"
@@ -128,22 +127,6 @@ LogicalResult dl::package::settleWindows(const Spec &spec, MutableArrayRef<Kerne
     request.window = window->second;
   }
   return success();
-}
-
-FailureOr<std::string> dl::package::explainSpec(const Spec &spec, ArrayRef<KernelRequest> requests,
-                                                std::string &diagnostics) {
-  Session session(spec, diagnostics);
-  FailureOr<linattn::OperatorOp> op = session.prepare(requests.front());
-  if (failed(op))
-    return failure();
-  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
-  if (failed(step))
-    return failure();
-  std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
-  if (!entry)
-    return analysis::explain(*step);
-  analysis::Explanation explanation = analysis::explain(*step, *entry);
-  return explanation.text + reportLog(*step, *entry, explanation.fields, requests);
 }
 
 FailureOr<Prepared> dl::package::prepareSpec(const Spec &spec, const KernelRequest &request,

@@ -29,6 +29,14 @@
 
 namespace dl::schedule {
 
+/// The blocks of tokens whose decayed Gram is one product where decays have a bound, and how many
+/// nats decays may span in one, for factors that are at most e^40 and at least e^-40.
+constexpr int64_t kGramBlock = 16;
+constexpr double kWidestGramBlock = 80;
+
+/// Whether log decays of a token that are never below `bound` span no more.
+inline bool isBoundInGramBlocks(double bound) { return -kGramBlock * bound <= kWidestGramBlock; }
+
 /// Forced values for tests and tuning; 0 lets the model decide.
 struct ChunkOverrides {
   int64_t chunk = 0;     ///< C, rows taken at a time

@@ -14,10 +14,9 @@
 
 #include "passes/Analysis/Explain.h"
 
-#include "passes/Analysis/Expression.h"
+#include "passes/Analysis/Equations.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -32,18 +31,11 @@ constexpr size_t kInlineLength = 20;
 class Explainer {
 public:
   explicit Explainer(const StepAnalysis &analysis);
-  std::string run();
+  Explanation run();
   /// What a field of a log entry is called, once the step has been explained.
   std::string fieldName(const LogEntry &entry, unsigned field);
 
 private:
-  struct Line {
-    std::string name, formula, note;
-    bool operator==(const Line &other) const {
-      return name == other.name && formula == other.formula && note == other.note;
-    }
-  };
-
   std::string stateName(unsigned state) { return op.getArgName(op.getStates()[state]).str(); }
   /// The first free name of this letter.
   std::string newName(StringRef letter);
@@ -62,9 +54,9 @@ private:
   void nameBetween(Value state, unsigned stateNumber);
   void explainStates();
   void explainOutputs();
-  void printLines(raw_ostream &os);
   void printMaps(raw_ostream &os);
   void printSchedules(raw_ostream &os);
+  StepNames namesOfStep();
 
   const StepAnalysis &analysis;
   OperatorOp op;
@@ -73,9 +65,10 @@ private:
   llvm::DenseMap<Operation *, unsigned> readNumbers, writeNumbers;
   llvm::DenseMap<Value, std::string> states;        ///< names of state values
   llvm::DenseMap<Operation *, std::string> written; ///< how what a write adds is shown
+  llvm::DenseSet<Operation *> namedWrites;          ///< those with a line of their own
   llvm::StringMap<unsigned> counters;
   llvm::StringSet<> taken;
-  std::vector<Line> lines;
+  std::vector<Equation> lines;
 };
 
 } // namespace
@@ -113,7 +106,7 @@ std::string Explainer::define(Value value, StringRef letter, StringRef note) {
   Formula formula = formulas.print(value);
   Value inner = stripBroadcasts(value);
   if (formulas.isNamed(inner)) {
-    Line line{formula.text, "", note.str()};
+    Equation line{formula.text, "", note.str()};
     if (!note.empty() && !llvm::is_contained(lines, line))
       lines.push_back(line);
     return formula.text;
@@ -179,6 +172,7 @@ std::string Explainer::writtenFormula(WriteOp write) {
   if (formula.binding == Formula::Atom && formula.text.size() <= kInlineLength)
     return text = formula.text;
   text = newName("u");
+  namedWrites.insert(write);
   lines.push_back({text, formula.text, ""});
   return text;
 }
@@ -272,16 +266,16 @@ void Explainer::explainOutputs() {
 // Text
 //===----------------------------------------------------------------------===//
 
-void Explainer::printLines(raw_ostream &os) {
+void dl::analysis::printEquations(ArrayRef<Equation> lines, unsigned indent, raw_ostream &os) {
   size_t nameWidth = 0, formulaWidth = 0;
-  for (const Line &line : lines) {
+  for (const Equation &line : lines) {
     nameWidth = std::max(nameWidth, line.name.size());
     if (!line.note.empty())
       formulaWidth = std::max(formulaWidth, line.formula.size());
   }
-  for (const Line &line : lines) {
-    os << "  " << llvm::left_justify(line.name, nameWidth);
-    os << (line.formula.empty() ? "   " : " = ");
+  for (const Equation &line : lines) {
+    os.indent(indent) << llvm::left_justify(line.name, nameWidth);
+    os << (line.formula.empty() || line.isSentence ? "   " : " = ");
     if (line.note.empty())
       os << line.formula << '\n';
     else
@@ -289,8 +283,7 @@ void Explainer::printLines(raw_ostream &os) {
   }
 }
 
-/// "'linattn.decay' at line 15".
-static std::string describe(Operation *op) {
+std::string dl::analysis::describe(Operation *op) {
   std::string text = "'" + op->getName().getStringRef().str() + "'";
   if (auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>())
     text += " at line " + std::to_string(loc.getLine());
@@ -325,9 +318,21 @@ void Explainer::printSchedules(raw_ostream &os) {
   for (const Refusal &refusal : analysis.refusals)
     os << "    " << describe(refusal.op) << ": " << refusal.text << " (" << refusal.condition
        << ")\n      " << refusal.change << '\n';
+  os << "    " << kWithoutChange << '\n';
 }
 
-std::string Explainer::run() {
+StepNames Explainer::namesOfStep() {
+  StepNames names{formulas, {}, {}, taken};
+  for (const Read &read : analysis.reads)
+    names.reads.push_back(read.isFeedback ? reads[readNumbers.lookup(read.op)].text : "");
+  for (const Write &write : analysis.writes) {
+    bool isNamed = namedWrites.contains(write.op);
+    names.written.push_back(isNamed ? written.lookup(write.op) : "");
+  }
+  return names;
+}
+
+Explanation Explainer::run() {
   for (Operation &inner : *op.getBody()) {
     if (auto decay = dyn_cast<DecayOp>(inner))
       explainDecay(decay);
@@ -338,12 +343,29 @@ std::string Explainer::run() {
   }
   explainStates();
   explainOutputs();
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << "operator " << op.getSymName() << ", token t of one value head\n";
-  printLines(os);
+  Explanation result;
+  result.title = ("operator " + op.getSymName() + ", token t of one value head").str();
+  result.step = lines;
+  llvm::raw_string_ostream os(result.classes);
   printMaps(os);
   printSchedules(os);
+  StepNames names = namesOfStep();
+  for (Schedule schedule : {Schedule::Recurrent, Schedule::Chunkwise, Schedule::Log})
+    if (analysis.isLegal(schedule))
+      result.schedules.push_back(equationsOf(schedule, analysis, names));
+  return result;
+}
+
+std::string Explanation::text() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << title << '\n';
+  printEquations(step, 2, os);
+  os << classes;
+  for (const ScheduleText &schedule : schedules) {
+    os << "  " << schedule.title << '\n';
+    printEquations(schedule.lines, 4, os);
+  }
   return text;
 }
 
@@ -376,16 +398,16 @@ std::string Explainer::fieldName(const LogEntry &entry, unsigned number) {
   llvm_unreachable("a field belongs to a write or is a decay");
 }
 
-Explanation dl::analysis::explain(const StepAnalysis &analysis, const LogEntry &entry) {
+Explanation dl::analysis::explain(const StepAnalysis &analysis, const LogEntry *entry) {
   Explainer explainer(analysis);
-  Explanation result{explainer.run(), {}};
-  for (unsigned field = 0; field < entry.fields.size(); ++field)
-    result.fields.push_back(explainer.fieldName(entry, field));
+  Explanation result = explainer.run();
+  for (unsigned field = 0; entry && field < entry->fields.size(); ++field)
+    result.fields.push_back(explainer.fieldName(*entry, field));
   return result;
 }
 
 std::string dl::analysis::explain(const StepAnalysis &analysis) {
-  return Explainer(analysis).run();
+  return explain(analysis, nullptr).text();
 }
 
 std::string dl::analysis::explain(OperatorOp op) {

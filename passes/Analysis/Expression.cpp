@@ -86,6 +86,7 @@ static Value matchL2Norm(arith::MulFOp product) {
 FormulaPrinter::FormulaPrinter(OperatorOp op) {
   for (BlockArgument argument : op.getArgs())
     names[argument] = op.getArgName(argument).str();
+  params.insert_range(op.getParams());
 }
 
 Formula FormulaPrinter::call(StringRef name, ValueRange operands) {
@@ -139,7 +140,8 @@ Formula FormulaPrinter::printOp(Operation *op) {
 Formula FormulaPrinter::print(Value value) {
   value = stripBroadcasts(value);
   if (auto it = names.find(value); it != names.end())
-    return {it->second, Formula::Atom};
+    return {it->second + (token.empty() || params.contains(value) ? "" : "_" + token),
+            Formula::Atom};
   if (std::optional<double> constant = constantOf(value))
     return {formatConstant(*constant), *constant < 0 ? Formula::Product : Formula::Atom};
   Operation *op = value.getDefiningOp();

@@ -39,6 +39,8 @@ public:
   /// Gives a value a name by which it is shown from now on.
   void setName(mlir::Value value, std::string name) { names[value] = std::move(name); }
   bool isNamed(mlir::Value value) const { return names.contains(value); }
+  /// From now on names of what a token has of its own end in "_t", or whatever stands for t.
+  void setToken(llvm::StringRef t) { token = t.str(); }
 
   Formula print(mlir::Value value);
   Formula print(const Product &product);
@@ -52,6 +54,8 @@ private:
   Formula call(llvm::StringRef name, mlir::ValueRange operands);
 
   llvm::DenseMap<mlir::Value, std::string> names;
+  llvm::DenseSet<mlir::Value> params; ///< which all tokens share
+  std::string token;
   unsigned depth = 0, size = 0; ///< of the formula being printed
 };
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Layout/Shared.h"
+#include "compiler/Schedule/Chunkwise.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/Tile/Passes.h"
@@ -25,10 +26,7 @@ namespace {
 /// e^-104 is 0 in f32.
 constexpr float kLowestLogDecay = -104;
 
-/// The blocks of a Gram that matrix instructions compute, and how far apart the decays of one may
-/// be for factors that are at most e^40 and at least e^-40.
-constexpr int64_t kBlock = 16;
-constexpr double kWidestBlock = 80;
+constexpr int64_t kBlock = schedule::kGramBlock;
 
 class GramExpansion {
 public:
@@ -157,7 +155,7 @@ SmallVector<Value> GramExpansion::factorsOf(Value decay, int64_t half) {
 }
 
 bool GramExpansion::isBoundInBlocks() {
-  return op.getBound() && -kBlock * op.getBound()->convertToDouble() <= kWidestBlock;
+  return op.getBound() && schedule::isBoundInGramBlocks(op.getBound()->convertToDouble());
 }
 
 /// One product for all pairs of a block: with P the sum of decays from the block's start on, and c

@@ -72,9 +72,10 @@ Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::
                       cl::desc("package (default), ptx, cubin, llvm, mlir (the tile level) or "
                                "header (parameter structs and launch constants in C)"));
 Opt<bool> explain("explain", cl::cat(category),
-                  cl::desc("Print the operator as formulas, with the class of its step, the legal "
-                           "schedules and what a log would cost, and exit; needs no -o"));
-Opt<bool> asJson("json", cl::cat(category), cl::desc("Print the resource table as JSON"));
+                  cl::desc("Print the operator as formulas, what each schedule computes or why it "
+                           "is not legal, and what a log would cost, and exit; needs no -o"));
+Opt<bool> asJson("json", cl::cat(category),
+                 cl::desc("Print the resource table, or what --explain says, as JSON"));
 Opt<unsigned> jobs("j", cl::Prefix, cl::init(0), cl::value_desc("N"), cl::cat(category),
                    cl::desc("Kernels compiled at once (default: one per core)"));
 } // namespace

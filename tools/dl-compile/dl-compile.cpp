@@ -254,11 +254,15 @@ Error writeOutput(const CompileOptions &options, Writer &package, ArrayRef<Job> 
   return writeFile(options.output, finishPackage(package, jobs));
 }
 
-int explain(const Spec &spec, ArrayRef<KernelRequest> requests) {
+int explain(const Spec &spec, ArrayRef<KernelRequest> requests, bool asJson) {
   if (requests.front().kind == "tile")
     return fail("--explain: expected an operator in " + spec.path + ", got tile kernels alone");
   std::string diagnostics;
-  auto text = explainSpec(spec, requests, diagnostics);
+  mlir::FailureOr<std::string> text;
+  if (!asJson)
+    text = explainSpec(spec, requests, diagnostics);
+  else if (auto facts = explainSpecAsJson(spec, requests, diagnostics); mlir::succeeded(facts))
+    text = formatv("{0:2}\n", *facts).str();
   errs() << diagnostics;
   if (mlir::failed(text))
     return 1;
@@ -280,7 +284,7 @@ int main(int argc, char **argv) {
   if (!requests)
     return fail(toString(requests.takeError()));
   if (options->explain)
-    return explain(*spec, *requests);
+    return explain(*spec, *requests, options->json);
   if (options->emit == Emit::PTX || options->emit == Emit::Cubin)
     erase_if(*requests, [](const KernelRequest &request) { return !request.target->isGPU(); });
   if (requests->empty())
