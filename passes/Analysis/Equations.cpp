@@ -277,7 +277,7 @@ void Equations::nameMatrices() {
   auto capital = [&](StringRef name) {
     std::string text = name.str();
     text[0] = llvm::toUpper(text[0]);
-    return fresh(text);
+    return text == name ? text : fresh(text);
   };
   for (BlockArgument input : op.getInputs())
     if (isOn(input.getType(), Axis::Value))
