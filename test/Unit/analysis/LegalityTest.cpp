@@ -176,7 +176,15 @@ TEST(Legality, RequireSaysWhy) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("note: compute the factor per head"), std::string::npos) << text;
+  EXPECT_NE(text.find("--kernels=decode"), std::string::npos) << text;
   EXPECT_NE(text.find("note: the read is here"), std::string::npos) << text;
+  // Schedules with the same conditions share their errors; the one without is not spoken of.
+  std::string alone = std::move(text);
+  text.clear();
+  EXPECT_TRUE(failed(step->require({Schedule::Recurrent, Schedule::Chunkwise, Schedule::Log})));
+  EXPECT_NE(text.find("the chunkwise and log schedules of operator 'op' (A3)"), std::string::npos)
+      << text;
+  EXPECT_EQ(llvm::StringRef(text).count("\n"), llvm::StringRef(alone).count("\n"));
 }
 
 } // namespace
