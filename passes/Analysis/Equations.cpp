@@ -13,6 +13,7 @@
 #include "passes/Analysis/Equations.h"
 
 #include "compiler/Schedule/Chunkwise.h"
+#include "passes/Analysis/Internal.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -536,10 +537,16 @@ std::vector<Equation> Equations::log() {
   return std::move(lines);
 }
 
+/// Whether nobody would read the equations: every read meets every write.
+static bool isLong(const StepAnalysis &analysis) {
+  constexpr size_t maxPairs = 128;
+  return analysis.reads.size() * analysis.writes.size() > maxPairs;
+}
+
 /// Of one token the equations are those of the step where it has no factors to take apart.
 static ScheduleText recurrentText(const StepAnalysis &analysis, Equations &equations) {
-  auto isPerElement = [](const State &s) { return s.decaysAlong(Axis::KeyValue); };
-  if (!analysis.isAffine() || llvm::any_of(analysis.states, isPerElement))
+  auto isPerElement = [](const Refusal &r) { return r.condition == kNotPerElement; };
+  if (!analysis.isAffine() || llvm::any_of(analysis.refusals, isPerElement) || isLong(analysis))
     return {Schedule::Recurrent, "recurrent (decode): token by token, as above", {}};
   return {Schedule::Recurrent,
           "recurrent (decode): the old state is read once, for all reads of a token",
@@ -553,6 +560,8 @@ ScheduleText dl::analysis::equationsOf(Schedule schedule, const StepAnalysis &an
   case Schedule::Recurrent:
     return recurrentText(analysis, equations);
   case Schedule::Chunkwise:
+    if (isLong(analysis))
+      return {schedule, "chunkwise (prefill): too many reads and writes per token to show", {}};
     return {schedule,
             "chunkwise (prefill): tokens 1 to C at once; capitals have a row per token, * goes by "
             "rows",

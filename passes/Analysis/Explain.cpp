@@ -60,6 +60,9 @@ private:
 
   const StepAnalysis &analysis;
   OperatorOp op;
+  /// Whether affine forms are shown, which fold the branch a read is on into factors: else what is
+  /// written in the operator.
+  bool showsForms;
   FormulaPrinter formulas;
   SmallVector<Formula> reads; ///< how each is shown
   llvm::DenseMap<Operation *, unsigned> readNumbers, writeNumbers;
@@ -77,8 +80,17 @@ private:
 // Names
 //===----------------------------------------------------------------------===//
 
+/// A decay per element is no factor of a key vector.
+static bool isOnElementwiseBranch(const Read &read) {
+  return llvm::any_of(read.keyDecays, [](DecayOp decay) {
+    return axisOf(decay.getLogDecay().getType()) == Axis::KeyValue;
+  });
+}
+
 Explainer::Explainer(const StepAnalysis &analysis)
-    : analysis(analysis), op(analysis.op), formulas(analysis.op), reads(analysis.reads.size()) {
+    : analysis(analysis), op(analysis.op),
+      showsForms(analysis.isAffine() && llvm::none_of(analysis.reads, isOnElementwiseBranch)),
+      formulas(analysis.op), reads(analysis.reads.size()) {
   for (BlockArgument argument : op.getArgs())
     taken.insert(op.getArgName(argument));
   for (unsigned i = 0; i < op.getNumOutputs(); ++i)
@@ -167,7 +179,7 @@ std::string Explainer::writtenFormula(WriteOp write) {
     return text;
   Formula formula = formulas.print(write.getValue());
   if (auto it = writeNumbers.find(write); it != writeNumbers.end())
-    if (const Write &known = analysis.writes[it->second]; known.isAffine)
+    if (const Write &known = analysis.writes[it->second]; showsForms)
       formula = formulas.print(known.value, reads);
   if (formula.binding == Formula::Atom && formula.text.size() <= kInlineLength)
     return text = formula.text;
@@ -218,16 +230,15 @@ void Explainer::explainRead(ReadOp op) {
   if (it == readNumbers.end())
     return;
   const Read &read = analysis.reads[it->second];
-  // An affine form folds the branch a read is on, if any, into its factors.
-  bool folds = analysis.isAffine();
   Value state = op.getState();
-  if (folds)
+  if (showsForms)
     state = analysis.states[read.state].values[read.position];
   nameBetween(state, read.state);
-  std::string text = stateFormula(state).in(Formula::Atom) + "^T " +
-                     keyFormula(read.key, folds ? ArrayRef(read.keyDecays) : ArrayRef<DecayOp>());
+  std::string text =
+      stateFormula(state).in(Formula::Atom) + "^T " +
+      keyFormula(read.key, showsForms ? ArrayRef(read.keyDecays) : ArrayRef<DecayOp>());
   reads[it->second] = {text, Formula::Product};
-  if (folds && !read.isFeedback)
+  if (showsForms && !read.isFeedback)
     return;
   std::string name = newName("r");
   lines.push_back({name, text, read.isFeedback ? "feedback read" : "read"});
@@ -255,9 +266,8 @@ void Explainer::explainStates() {
 
 void Explainer::explainOutputs() {
   for (auto [index, output] : llvm::enumerate(analysis.outputs)) {
-    Formula formula = output.isAffine && analysis.isAffine()
-                          ? formulas.print(output.form, reads)
-                          : formulas.print(op.getYieldedOutputs()[index]);
+    Formula formula = showsForms ? formulas.print(output.form, reads)
+                                 : formulas.print(op.getYieldedOutputs()[index]);
     lines.push_back({(op.getOutputName(index) + "_t").str(), formula.text, ""});
   }
 }
