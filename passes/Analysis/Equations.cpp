@@ -51,6 +51,7 @@ private:
   enum class Side { Key, Value };
 
   // Names
+  /// The name, or one with its first letter doubled, that nothing else has.
   std::string fresh(std::string name);
   std::string stateName(unsigned state) { return op.getArgName(op.getStates()[state]).str(); }
   /// "_{t-1}", "_0": of a state.
@@ -85,9 +86,9 @@ private:
   std::string decaysBetween(unsigned state, Side side, unsigned from, unsigned to,
                             FormulaPrinter &printer);
   /// Like G_t, for the token `t` after `count` of its decays.
-  std::string clock(StringRef letter, unsigned state, Side side, unsigned count, StringRef t,
+  std::string clock(unsigned state, Side side, unsigned count, StringRef t,
                     FormulaPrinter &printer);
-  void addClocks(StringRef keyLetter, StringRef valueLetter, FormulaPrinter &printer);
+  void addClocks(StringRef ofKeys, StringRef ofValues);
   /// With the decays of its own branch.
   std::string readExponent(const Read &read, std::string clock, FormulaPrinter &printer);
   bool isPerChannel(const Read &read) {
@@ -106,12 +107,6 @@ private:
   void addOutputs();
   void addNewStates();
   void describeGrams();
-
-  // A log
-  std::string baseOf(unsigned state) {
-    return analysis.states.size() > 1 ? "Base" + stateName(state) : "Base";
-  }
-  std::string logged(unsigned write);
   bool isUnknown(unsigned write) { return analysis.writes[write].hasFeedback(); }
   /// What a read gets of the writes of its state, of those that are unknown or known; "N1 U1".
   std::string seenOf(unsigned read, bool known, bool unknown);
@@ -119,6 +114,10 @@ private:
   Formula readRow(unsigned read, bool withUnknown);
   /// The feedback of a write with its sign changed, each read shown as `reads` says.
   std::string movedLeft(const Write &write, ArrayRef<Formula> reads);
+
+  // A log
+  /// e^(L_t - L_i) a_i b_i^T, of one write.
+  std::string logged(unsigned write);
 
   void add(std::string name, std::string formula, std::string note = "") {
     lines.push_back({std::move(name), std::move(formula), std::move(note)});
@@ -132,6 +131,7 @@ private:
   StepNames names;
   FormulaPrinter plain, atReader, atWriter, rows; ///< no index, _t, _i; values as matrices
   std::vector<Equation> lines;
+  std::array<std::string, 2> clocks;                ///< of keys and heads, of values
   SmallVector<std::string> keysIn, keysOut, values; ///< of reads, writes and writes
   SmallVector<SmallVector<std::string>> grams;      ///< of reads with writes; empty: none
 };
@@ -147,7 +147,7 @@ Equations::Equations(const StepAnalysis &analysis, const StepNames &names)
 
 std::string Equations::fresh(std::string name) {
   while (!names.taken.insert(name).second)
-    name += "_";
+    name.insert(0, 1, name.front());
   return name;
 }
 
@@ -179,12 +179,13 @@ std::string Equations::decaysBetween(unsigned state, Side side, unsigned from, u
   return sum;
 }
 
-std::string Equations::clock(StringRef letter, unsigned state, Side side, unsigned count,
-                             StringRef t, FormulaPrinter &printer) {
+std::string Equations::clock(unsigned state, Side side, unsigned count, StringRef t,
+                             FormulaPrinter &printer) {
   unsigned all = analysis.states[state].decays.size();
   if (!decaysOn(state, side))
     return "";
-  std::string name = letter.str() + (analysis.states.size() > 1 ? stateName(state) : "");
+  std::string name =
+      clocks[side == Side::Value] + (analysis.states.size() > 1 ? stateName(state) : "");
   std::string own = decaysBetween(state, side, 0, count, printer);
   if (decaysBetween(state, side, count, all, printer).empty())
     return name + "_" + t.str();
@@ -192,23 +193,23 @@ std::string Equations::clock(StringRef letter, unsigned state, Side side, unsign
   return own.empty() ? before : before + " + " + own;
 }
 
-void Equations::addClocks(StringRef keyLetter, StringRef valueLetter, FormulaPrinter &printer) {
+void Equations::addClocks(StringRef ofKeys, StringRef ofValues) {
+  clocks = {fresh(ofKeys.str()), fresh(ofValues.str())};
   for (unsigned state = 0; state < analysis.states.size(); ++state)
     for (Side side : {Side::Key, Side::Value}) {
       unsigned all = analysis.states[state].decays.size();
       if (!decaysOn(state, side))
         continue;
-      std::string sum = decaysBetween(state, side, 0, all, printer);
+      std::string sum = decaysBetween(state, side, 0, all, atWriter);
       if (sum.find(' ') != std::string::npos)
         sum = "(" + sum + ")";
-      StringRef letter = side == Side::Key ? keyLetter : valueLetter;
       std::string note = side == Side::Value         ? "one per value channel"
                          : isPerChannel(state, side) ? "one per key channel"
                                                      : "one per head";
       std::optional<double> bound = analysis.states[state].totalBound();
       if (bound && !decaysOn(state, side == Side::Key ? Side::Value : Side::Key))
         note += ", at least " + formatConstant(*bound) + " a token";
-      add(clock(letter, state, side, all, "t", atReader), "sum over i <= t of " + sum, note);
+      add(clock(state, side, all, "t", atReader), "sum over i <= t of " + sum, note);
     }
 }
 
@@ -233,9 +234,14 @@ static std::string difference(const std::string &a, const std::string &b) {
 Formula Equations::readFormula(unsigned number) {
   const Read &read = analysis.reads[number];
   std::string x = keyOf(read, plain);
+  auto hasChannels = [&](unsigned from) {
+    auto decays = ArrayRef(analysis.states[read.state].decays).slice(from, read.clock - from);
+    return !read.keyDecays.empty() ||
+           llvm::any_of(decays, [](const Decay &d) { return d.axis == Axis::Key; });
+  };
   auto onKeys = [&](unsigned from) {
     std::string own = decaysBetween(read.state, Side::Key, from, read.clock, plain);
-    return Power{readExponent(read, own, plain), isPerChannel(read)}.text();
+    return Power{readExponent(read, own, plain), hasChannels(from)}.text();
   };
   auto onValues = [&](unsigned from) {
     return Power{decaysBetween(read.state, Side::Value, from, read.clock, plain), true}.text();
@@ -248,8 +254,8 @@ Formula Equations::readFormula(unsigned number) {
     if (!analysis.sees(read, write))
       continue;
     std::string between = onKeys(write.clock), a = keyOf(write, plain);
-    std::string dot = isPerChannel(read) && !between.empty() ? "(" + x + "^T " + between + a + ")"
-                                                             : between + "(" + x + "^T " + a + ")";
+    std::string dot = hasChannels(write.clock) ? "(" + x + "^T " + between + a + ")"
+                                               : between + "(" + x + "^T " + a + ")";
     text += " + " + dot + " " + onValues(write.clock) + valueOf(w, plain, "");
     isSum = true;
   }
@@ -299,13 +305,13 @@ void Equations::addGrams() {
     std::string base =
         numbered(letters[read.isFeedback], index, read.isFeedback ? feedback : others);
     std::string at =
-        readExponent(read, clock("G", read.state, Side::Key, read.clock, "t", atReader), atReader);
+        readExponent(read, clock(read.state, Side::Key, read.clock, "t", atReader), atReader);
     grams.emplace_back(analysis.writes.size());
     for (auto [w, write] : llvm::enumerate(analysis.writes)) {
       if (write.state != read.state)
         continue;
       grams[r][w] = numbered(base, w, analysis.writes.size());
-      std::string from = clock("G", read.state, Side::Key, write.clock, "i", atWriter);
+      std::string from = clock(read.state, Side::Key, write.clock, "i", atWriter);
       Power power{difference(at, from), isPerChannel(read)};
       std::string x = keyOf(read, atReader) + "^T ", a = keyOf(write, atWriter);
       add(grams[r][w] + "[t,i]", power.isPerChannel ? x + power.text() + a : power.text() + x + a,
@@ -325,19 +331,19 @@ void Equations::addKeys() {
     keysIn.push_back(
         numbered(letters[read.isFeedback], index, read.isFeedback ? feedback : others));
     Power power{
-        readExponent(read, clock("G", read.state, Side::Key, read.clock, "t", atReader), atReader),
+        readExponent(read, clock(read.state, Side::Key, read.clock, "t", atReader), atReader),
         isPerChannel(read)};
     add(keysIn.back() + "[t]", power.text() + keyOf(read, atReader));
   }
   for (auto [w, write] : llvm::enumerate(analysis.writes)) {
     keysOut.push_back(numbered(out, w, analysis.writes.size()));
     unsigned all = analysis.states[write.state].decays.size();
-    Power power{difference(clock("G", write.state, Side::Key, all, "C", atReader),
-                           clock("G", write.state, Side::Key, write.clock, "i", atWriter)),
+    Power power{difference(clock(write.state, Side::Key, all, "C", atReader),
+                           clock(write.state, Side::Key, write.clock, "i", atWriter)),
                 isPerChannel(write.state, Side::Key)};
     add(keysOut.back() + "[i]", power.text() + keyOf(write, atWriter));
     if (decaysOn(write.state, Side::Value)) {
-      std::string own = clock("H", write.state, Side::Value, write.clock, "i", atWriter);
+      std::string own = clock(write.state, Side::Value, write.clock, "i", atWriter);
       std::string decayed = fresh("W" + (analysis.writes.size() > 1 ? std::to_string(w + 1) : ""));
       add(decayed + "[i]", Power{difference("", own), true}.text() +
                                valueOf(w, atWriter, names.written[w].empty() ? "" : "_i"));
@@ -360,7 +366,7 @@ Formula Equations::readRow(unsigned number, bool withUnknown) {
   Formula result{keysIn[number] + " " + stateAt(read.state, "_0") + (seen.empty() ? "" : " + ") +
                      seen,
                  seen.empty() ? Formula::Product : Formula::Sum};
-  std::string own = clock("H", read.state, Side::Value, read.clock, "t", atReader);
+  std::string own = clock(read.state, Side::Value, read.clock, "t", atReader);
   if (own.empty())
     return result;
   StringRef power = "e^";
@@ -444,12 +450,12 @@ void Equations::addOutputs() {
 void Equations::addNewStates() {
   for (auto [index, state] : llvm::enumerate(analysis.states)) {
     unsigned all = state.decays.size();
-    Power power{clock("G", index, Side::Key, all, "C", atReader), isPerChannel(index, Side::Key)};
+    Power power{clock(index, Side::Key, all, "C", atReader), isPerChannel(index, Side::Key)};
     std::string sum = power.text() + stateAt(index, "_0");
     for (unsigned w : state.writes)
       sum += " + " + keysOut[w] + "^T " + values[w];
     if (decaysOn(index, Side::Value)) {
-      Power columns{clock("H", index, Side::Value, all, "C", atReader), true};
+      Power columns{clock(index, Side::Value, all, "C", atReader), true};
       sum = (StringRef(sum).contains(" + ") ? "(" + sum + ")" : sum) + " " +
             StringRef(columns.text()).rtrim().str();
     }
@@ -485,7 +491,7 @@ void Equations::describeGrams() {
 
 std::vector<Equation> Equations::chunkwise() {
   nameMatrices();
-  addClocks("G", "H", atWriter);
+  addClocks("G", "H");
   addGrams();
   addKeys();
   addSystem();
@@ -499,36 +505,35 @@ std::vector<Equation> Equations::chunkwise() {
 // A log
 //===----------------------------------------------------------------------===//
 
-/// e^(L_t - L_i) a_i b_i^T, of one write.
 std::string Equations::logged(unsigned w) {
   const Write &write = analysis.writes[w];
   unsigned all = analysis.states[write.state].decays.size();
-  auto power = [&](Side side, StringRef letter) {
-    std::string since = difference(clock(letter, write.state, side, all, "t", atReader),
-                                   clock(letter, write.state, side, write.clock, "i", atWriter));
+  auto power = [&](Side side) {
+    std::string since = difference(clock(write.state, side, all, "t", atReader),
+                                   clock(write.state, side, write.clock, "i", atWriter));
     return Power{since, isPerChannel(write.state, side)}.text();
   };
-  std::string columns = power(Side::Value, "P");
+  std::string columns = power(Side::Value);
   std::string value = columns + valueOf(w, atWriter, names.written[w].empty() ? "" : "_i");
-  return power(Side::Key, "L") + keyOf(write, atWriter) + " " +
+  return power(Side::Key) + keyOf(write, atWriter) + " " +
          (columns.empty() ? value : "(" + value + ")") + "^T";
 }
 
 std::vector<Equation> Equations::log() {
-  addClocks("L", "P", atWriter);
+  addClocks("L", "P");
+  std::string base = fresh("Base");
   for (auto [index, state] : llvm::enumerate(analysis.states)) {
     unsigned all = state.decays.size();
-    auto power = [&, state = unsigned(index)](Side side, StringRef letter) {
-      return Power{clock(letter, state, side, all, "t", atReader), isPerChannel(state, side)}
-          .text();
+    auto power = [&, state = unsigned(index)](Side side) {
+      return Power{clock(state, side, all, "t", atReader), isPerChannel(state, side)}.text();
     };
-    std::string columns = power(Side::Value, "P"), sum;
+    std::string columns = power(Side::Value), sum;
     for (unsigned w : state.writes)
       sum += (sum.empty() ? "" : " + ") + logged(w);
     if (state.writes.size() > 1)
       sum = "(" + sum + ")";
     add(stateAt(index, "_t"),
-        power(Side::Key, "L") + baseOf(index) +
+        power(Side::Key) + base + (analysis.states.size() > 1 ? stateName(index) : "") +
             (columns.empty() ? "" : " " + columns.substr(0, columns.size() - 1)) +
             (sum.empty() ? "" : " + sum over i <= t of " + sum));
   }

@@ -39,7 +39,8 @@
 //   A4  the step is affine: reads meet token-local values in sums and products only, and neither a
 //       decay nor a key vector depends on one.
 //
-// The chunkwise and the log schedule need them all, the recurrent schedule none.
+// The chunkwise and the log schedule need them all, the recurrent schedule none. Kernels may not go
+// as far as is legal: passes/LinAttnToTile/Served.h.
 //
 //===----------------------------------------------------------------------===//
 

@@ -149,6 +149,15 @@ static void compile(const Spec &spec, const KernelRequest &request) {
     if (failed(explainSpec(spec, request, diagnostics)))
       requireMessage(diagnostics, "explain");
     diagnostics.clear();
+    if (failed(explainSpecAsJson(spec, request, diagnostics)))
+      requireMessage(diagnostics, "explain as JSON");
+    diagnostics.clear();
+    KernelRequest prefill = request, append = request;
+    prefill.kind = "prefill";
+    append.kind = "append";
+    if (failed(checkLegal(spec, {prefill, append}, diagnostics)))
+      requireMessage(diagnostics, "legality");
+    diagnostics.clear();
     auto prepared = prepareSpec(spec, request, diagnostics);
     if (failed(prepared)) {
       requireMessage(diagnostics, "prepare");
