@@ -51,30 +51,16 @@ ChunkPlace ChunkRows::place(const analysis::StepAnalysis &step, unsigned number,
   return {unsigned(matrices.size() - 1), row};
 }
 
-LogicalResult ChunkRows::placeFeedback(const analysis::StepAnalysis &step) {
-  for (auto [row, write] : llvm::enumerate(step.writes))
-    for (const analysis::ReadTerm &term : write.value.reads) {
-      const analysis::Read &read = step.reads[term.read];
-      if (row > writesSeen(step, read) && read.clock < decaysBegin(row))
-        return write.op
-                   ->emitOpError("has no chunkwise kernel yet: expected no decay between a "
-                                 "write and a read before it that a later write needs")
-                   .attachNote(read.op->getLoc())
-               << "this read";
-      feedback[{row, term.read}] = place(step, term.read, row);
-    }
-  return success();
-}
-
-FailureOr<ChunkRows> ChunkRows::compute(const analysis::StepAnalysis &step) {
+ChunkRows ChunkRows::of(const analysis::StepAnalysis &step) {
   ChunkRows rows;
   unsigned writes = step.writes.size(), decays = step.states.front().decays.size();
   rows.count = llvm::PowerOf2Ceil(writes);
   for (unsigned row = 0; row < rows.count; ++row)
     rows.ends.push_back(row + 1 < writes ? step.writes[row].clock : decays);
   // Outputs later: what enters writes fills as few matrices as it can.
-  if (failed(rows.placeFeedback(step)))
-    return failure();
+  for (auto [row, write] : llvm::enumerate(step.writes))
+    for (const analysis::ReadTerm &term : write.value.reads)
+      rows.feedback[{unsigned(row), term.read}] = rows.place(step, term.read, row);
   for (auto [number, read] : llvm::enumerate(step.reads))
     if (read.isOutput)
       rows.outputs[number] = rows.place(step, number, std::min(writesSeen(step, read), writes - 1));

@@ -33,10 +33,8 @@ struct ChunkRows {
     std::optional<bool> inclusive; ///< behind the decays of its row, or before them; none: either
   };
 
-  /// Of a step with one state and at least one write. Fails, with a diagnostic at the op, if a read
-  /// enters a write with a decay in between that is behind another write: as a row of that write it
-  /// would have to grow.
-  static mlir::FailureOr<ChunkRows> compute(const analysis::StepAnalysis &step);
+  /// Of a step that chunkwise kernels serve (Served.h).
+  static ChunkRows of(const analysis::StepAnalysis &step);
 
   /// The decays of a row: numbers from `begin` to before `end`.
   unsigned decaysBegin(unsigned row) const { return row == 0 ? 0 : ends[row - 1]; }
@@ -51,7 +49,6 @@ struct ChunkRows {
   llvm::DenseMap<std::pair<unsigned, unsigned>, ChunkPlace> feedback;
 
 private:
-  mlir::LogicalResult placeFeedback(const analysis::StepAnalysis &step);
   ChunkPlace place(const analysis::StepAnalysis &step, unsigned read, unsigned row);
 
   llvm::SmallVector<unsigned> ends;

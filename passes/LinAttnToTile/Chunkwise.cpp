@@ -19,10 +19,10 @@
 #include "passes/LinAttnToTile/ChunkKernel.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/LinAttnToTile/ScheduleOptions.h"
+#include "passes/LinAttnToTile/Served.h"
 
 using namespace mlir;
 using namespace dl;
-using linattn::Axis;
 
 namespace dl {
 #define GEN_PASS_DEF_SCHEDULECHUNKWISE
@@ -30,27 +30,6 @@ namespace dl {
 } // namespace dl
 
 namespace {
-
-/// What the schedule is legal for and yet not served.
-LogicalResult checkServed(analysis::StepAnalysis &step) {
-  auto refuse = [](Operation *at, const Twine &text) {
-    return at->emitOpError("has no chunkwise kernel yet: expected ") << text;
-  };
-  if (step.states.size() != 1)
-    return refuse(step.op, "one state, got " + Twine(step.states.size()));
-  if (step.writes.empty())
-    return refuse(step.op, "a write");
-  for (const analysis::Decay &decay : step.states.front().decays)
-    if (decay.axis == Axis::Value)
-      return refuse(decay.op, "decays of axis scalar or key, got value");
-  WalkResult walk = WalkResult::advance();
-  for (linattn::ReduceOp reduce : step.op.getBodyRegion().getOps<linattn::ReduceOp>())
-    if (*linattn::axisOf(reduce->getOperand(0).getType()) != Axis::Key) {
-      (void)refuse(reduce, "sums along key only");
-      walk = WalkResult::interrupt();
-    }
-  return failure(walk.wasInterrupted());
-}
 
 struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
   using ScheduleChunkwiseBase::ScheduleChunkwiseBase;
@@ -61,16 +40,14 @@ struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
     FailureOr<KernelTypes> types = parseKernelTypes(op, options);
     FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(op);
     if (failed(types) || failed(step) || failed(step->require(analysis::Schedule::Chunkwise)) ||
-        failed(checkServed(*step)))
+        failed(requireServed(*step, analysis::Schedule::Chunkwise)))
       return failure();
     dl::schedule::RecurrentProblem problem;
     problem.keyDim = types->keyDim;
     problem.valueDim = types->valueDim;
-    FailureOr<ChunkRows> rows = ChunkRows::compute(*step);
-    if (failed(rows))
-      return failure();
+    const ChunkRows rows = ChunkRows::of(*step);
     llvm::Expected<dl::schedule::ChunkPlan> plan = dl::schedule::planChunkwise(
-        problem, {chunk, valueTile, minBlocks, partBlocks}, rows->count);
+        problem, {chunk, valueTile, minBlocks, partBlocks}, rows.count);
     if (!plan)
       return op.emitError() << llvm::toString(plan.takeError());
     if (part != "all" && part != "prepare" && part != "walk")
@@ -78,7 +55,7 @@ struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
     ChunkPart which = part == "all"    ? ChunkPart::All
                       : part == "walk" ? ChunkPart::Walk
                                        : ChunkPart::Prepare;
-    return emitChunkKernel(which, op, *step, *rows, *types, *plan);
+    return emitChunkKernel(which, op, *step, rows, *types, *plan);
   }
 
   void runOnOperation() override {

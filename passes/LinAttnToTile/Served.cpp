@@ -35,6 +35,28 @@ static void checkChunks(const analysis::StepAnalysis &step, Refuse refuse) {
              "compute what the sum is for, as a norm, outside and make it an input");
 }
 
+/// What ChunkRows relies on.
+static void checkRows(const analysis::StepAnalysis &step, Refuse refuse) {
+  constexpr size_t mostWrites = 8;
+  if (step.writes.empty())
+    refuse("B5", step.op, "expected a write, got none", "write to the state");
+  else if (step.writes.size() > mostWrites)
+    refuse("B5", step.writes[mostWrites].op,
+           "expected at most " + Twine(mostWrites) + " writes per token, got " +
+               Twine(step.writes.size()),
+           "split the token into several");
+  for (size_t i = 1; i < step.writes.size(); ++i)
+    for (const analysis::ReadTerm &term : step.writes[i].value.reads) {
+      const analysis::Read &read = step.reads[term.read];
+      const analysis::Write &before = step.writes[i - 1];
+      if (!step.sees(read, before) && read.clock < before.clock)
+        refuse("B6", step.writes[i].op,
+               "expected no decay between an earlier write and a read before it, got one behind a "
+               "read that this write needs",
+               "read after the decay");
+    }
+}
+
 static void checkLog(const analysis::StepAnalysis &step, Refuse refuse) {
   auto isChanged = [](const analysis::State &state) { return !state.events.empty(); };
   if (llvm::none_of(step.states, isChanged))
@@ -48,7 +70,7 @@ std::vector<Refusal> dl::findNotServed(const analysis::StepAnalysis &step, Sched
     found.push_back({condition, at, text.str(), change.str(), nullptr});
   };
   if (step.isLegal(schedule) && schedule == Schedule::Chunkwise)
-    checkChunks(step, refuse);
+    checkChunks(step, refuse), checkRows(step, refuse);
   if (step.isLegal(schedule) && schedule == Schedule::Log)
     checkLog(step, refuse);
   return found;

@@ -10,7 +10,10 @@
 //
 //   B1  the operator has one state;
 //   B2  its decays are along scalar or key;
-//   B3  sums over a vector are over key vectors.
+//   B3  sums over a vector are over key vectors;
+//   B5  a token writes once to eight times;
+//   B6  between a write and a read before it that a later write needs lies no decay: as a row of the
+//       later write's token (ChunkRows.h) the read would have to grow.
 //
 // And those of a log:
 //
@@ -25,7 +28,7 @@
 
 namespace dl {
 
-/// Everything that breaks those of B1 to B4 that kernels of the schedule ask for. Empty where it is
+/// Everything that breaks those of B1 to B6 that kernels of the schedule ask for. Empty where it is
 /// not legal.
 std::vector<analysis::Refusal> findNotServed(const analysis::StepAnalysis &step,
                                              analysis::Schedule schedule);

@@ -22,7 +22,7 @@ linattn.operator @linear(%q: !key, %k: !key, %v: !value) state(%S: !linattn.stat
 !gate = tensor<?xf32, #linattn.of<value, value_head>>
 
 linattn.operator @along_value(%q: !key, %k: !key, %v: !value, %g: !gate) state(%S: !linattn.state) -> (o: !value) {
-  // SERVED: [[@LINE+1]]:{{[0-9]+}}: error: {{.*}}has no chunkwise kernel yet: expected decays of axis scalar or key, got value
+  // SERVED: [[@LINE+1]]:{{[0-9]+}}: error: {{.*}}has no chunkwise kernel yet (B2): expected decays along scalar or key, got one along value
   %S1 = linattn.decay %S, %g : !gate
   %S2 = linattn.write %S1, %k, %v : !key, !value
   %o = linattn.read %S2, %q : !key -> !value
@@ -34,12 +34,15 @@ linattn.operator @along_value(%q: !key, %k: !key, %v: !value, %g: !gate) state(%
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 
-linattn.operator @twice(%q: !key, %k: !key, %r: !key, %v: !value) state(%S: !linattn.state) -> (o: !value) {
-  %S1 = linattn.write %S, %k, %v : !key, !value
-  // SERVED: [[@LINE+1]]:{{[0-9]+}}: error: {{.*}}has no chunkwise kernel yet: expected one write per token, got 2
-  %S2 = linattn.write %S1, %r, %v : !key, !value
-  %o = linattn.read %S2, %q : !key -> !value
-  linattn.yield %S2, %o : !linattn.state, !value
+// The second write is a row behind the decay, where what was read before it has no place.
+linattn.operator @late(%q: !key, %k: !key, %r: !key, %v: !value, %g: !key) state(%S: !linattn.state) -> (o: !value) {
+  %old = linattn.read %S, %k : !key -> !value
+  %S1 = linattn.decay %S, %g : !key
+  %S2 = linattn.write %S1, %k, %v : !key, !value
+  // SERVED: [[@LINE+1]]:{{[0-9]+}}: error: {{.*}}has no chunkwise kernel yet (B6): expected no decay between an earlier write and a read before it
+  %S3 = linattn.write %S2, %r, %old : !key, !value
+  %o = linattn.read %S3, %q : !key -> !value
+  linattn.yield %S3, %o : !linattn.state, !value
 }
 
 // -----

@@ -59,8 +59,9 @@ def LinAttn_Dialect : Dialect {
       depends on one.
 
     Kernels do not serve all that is legal. Those of chunks ask for one state (B1), decays along
-    scalar or key (B2) and sums over key vectors only (B3), those of a log for a step that
-    changes a state (B4). `dl-compile` says which op breaks which condition, and what could be
+    scalar or key (B2), sums over key vectors only (B3), one to eight writes per token (B5) and
+    no decay between a write and a read before it that a later write needs (B6), those of a log
+    for a step that changes a state (B4). `dl-compile` says which op breaks which condition, and what could be
     changed; `dl-compile --explain` shows what each schedule computes, or the same reasons.
   }];
   let useDefaultAttributePrinterParser = 1;
