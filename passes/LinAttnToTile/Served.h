@@ -12,7 +12,8 @@
 //   B2  its decays are along scalar or key;
 //   B3  sums over a vector are over key vectors;
 //   B5  a token writes once to eight times;
-//   B6  between a write and a read before it that a later write needs lies no decay: as a row of the
+//   B6  between a write and a read before it that a later write needs lies no decay: as a row of
+//   the
 //       later write's token (ChunkRows.h) the read would have to grow.
 //
 // And those of a log:
