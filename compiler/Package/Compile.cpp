@@ -333,13 +333,16 @@ static schedule::RecurrentProblem problemOf(const KernelRequest &request) {
   return problem;
 }
 
+static schedule::RecurrentOverrides forcedBy(const KernelRequest &request) {
+  return {request.valueTile, request.keyLanes, request.keyWarps, request.minBlocks};
+}
+
 /// The ways to schedule the request, best first.
 static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
   std::vector<KernelRequest> result;
   bool isScheduled = request.schedule == "recurrent" || (request.isLog() && request.kind != "plan");
   bool choose = request.target->isGPU() && isScheduled && findAssembler();
-  schedule::RecurrentOverrides forced{request.valueTile, request.keyLanes, request.keyWarps,
-                                      request.minBlocks};
+  schedule::RecurrentOverrides forced = forcedBy(request);
   for (const schedule::RecurrentOverrides &overrides :
        schedule::recurrentAlternatives(problemOf(request), forced)) {
     result.push_back(request);
@@ -347,6 +350,29 @@ static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
     if (!choose)
       break;
   }
+  return result;
+}
+
+/// The request with ever fewer columns of V per block, where that is left to choose: an operator
+/// that keeps much beside its state needs fewer. Other columns are other blocks, and change no
+/// bits.
+static std::vector<KernelRequest> narrower(const KernelRequest &request) {
+  std::vector<KernelRequest> result;
+  bool isScheduled = request.schedule == "recurrent" || (request.isLog() && request.kind != "plan");
+  if (!request.target->isGPU() || !isScheduled || request.valueTile != 0)
+    return result;
+  KernelRequest half = request;
+  do {
+    llvm::Expected<schedule::RecurrentPlan> plan =
+        schedule::planRecurrent(problemOf(half), forcedBy(half));
+    if (!plan) {
+      llvm::consumeError(plan.takeError());
+      break;
+    }
+    if (half.valueTile != 0)
+      result.push_back(half);
+    half.valueTile = plan->valueTile / 2;
+  } while (half.valueTile != 0);
   return result;
 }
 
@@ -377,6 +403,12 @@ static FailureOr<CompiledKernel> compileBest(const Spec &spec, const KernelReque
       break;
   }
   if (!best) {
+    for (const KernelRequest &half : narrower(request)) {
+      std::string messages;
+      FailureOr<CompiledKernel> kernel = compileBest(spec, half, stage, messages);
+      if (succeeded(kernel))
+        return kernel;
+    }
     diagnostics = firstMessages;
     return failure();
   }
