@@ -5,7 +5,7 @@
 #   bash tools/support.sh --check    write nothing; fail if the page is not what
 #                                    would be written
 #
-# Needs a built dl-compile, takes about 20 s. Does not use ptxas, so that the page is
+# Needs a built dl-compile, takes a minute or two. Does not use ptxas, so that the page is
 # the same with and without it: GPU kernels are compiled to PTX, the cpu's to machine
 # code. Whether kernels assemble and compute the right thing is for the tests.
 #
@@ -167,28 +167,29 @@ write_dims() {
   done
 }
 
-prefill_sizes=32,64,96,128,192,256
+prefill_sizes=(32 64 96 128 192 256)
 write_prefill() {
-  local spec cells dims=() k v
-  for k in ${prefill_sizes//,/ }; do
-    for v in ${prefill_sizes//,/ }; do dims+=("${k}x$v"); done
-  done
+  local spec cells dims=() size works
+  for size in "${prefill_sizes[@]}"; do dims+=("${size}x$size" "${size}x64" "96x$size"); done
   header operator "128 x 128" "kv and vk, states f32, bf16, f16, io bf16, f16, f32" \
-    "K and V of ${prefill_sizes//,/, }" "chunks 16, 32, 64, 128"
+    "K and V of $(join "${prefill_sizes[@]}")" "chunks of 16, 32, 64, 128 rows"
   for spec in "${specs[@]}"; do
     cells=()
     try_prefill "$spec" --target=cpu,sm_80,sm_90a
     if [[ ${cells[0]} == yes ]]; then
-      try_prefill "$spec" --target=sm_90a --state-layout=kv,vk --state-type=f32,bf16,f16 \
-        --io-type=bf16,f16,f32
-      try_prefill "$spec" --target=sm_90a --dims="$(join "${dims[@]}")"
-      for k in 16 32 64 128; do
-        try_prefill "$spec" --target=sm_90a --chunk=$k
-        v=${cells[-1]}
+      try_prefill "$spec" --target=sm_90a --state-layout=kv,vk --state-type=f32,bf16,f16
+      if [[ ${cells[-1]} == yes ]]; then
         unset 'cells[-1]'
-        if [[ $v != yes ]]; then break; fi
+        try_prefill "$spec" --target=sm_90a --io-type=f16,f32
+      fi
+      try_prefill "$spec" --target=sm_90a --dims="$(join "${dims[@]}")"
+      works=
+      for size in 16 32 64 128; do
+        try_prefill "$spec" --target=sm_90a --chunk=$size
+        works+=" ${cells[-1]/#yes/$size}"
+        unset 'cells[-1]'
       done
-      cells+=("$v")
+      cells+=("${works# }")
     else
       cells+=(- - -)
     fi
