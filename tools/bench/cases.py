@@ -6,11 +6,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 OPERATORS = ("gdn", "kda", "rwkv6")
-WORKS = ("decode", "append", "prefill", "log")
+# Operators of examples/ that only --work=variants knows; see variants.py.
+VARIANTS = (
+    "deltanet", "gla", "retnet", "mamba2", "rwkv7", "gated_deltaproduct", "gdn2", "comba", "hgrn2",
+    "two_key_delta",
+)  # fmt: skip
+WORKS = ("decode", "append", "prefill", "log", "variants")
 LAYOUTS = ("kv", "vk")
 GATES = ("weak", "strong")
 
@@ -36,7 +42,7 @@ class Case:
     HV: int
     K: int = 128
     V: int = 128
-    gate: str = "softplus"  # of raw gates: softplus or bounded; rwkv6: log
+    gate: str = "softplus"  # of raw gates: softplus or bounded; rwkv6: log; variants: empty
     lengths: tuple[int, ...] = ()
     shape_name: str = ""
     window: int = 0  # of a log: entries before a merge
@@ -120,6 +126,29 @@ def log_cases(
             ops, layouts, ("pool",), batches, heads, dims, kda_gate, tokens, "log"
         )
     ]
+
+
+def variant_cases(
+    ops: Iterable[str],
+    decode_layouts: Iterable[str],
+    prefill_layouts: Iterable[str],
+    batches: Iterable[int],
+    shapes: Iterable[str],
+    heads: int,
+    dims: tuple[int, int] = (128, 128),
+) -> list[Case]:
+    """Decode in a pool, and prefill of rows of one length."""
+    ops, size = list(ops), (heads, heads, *dims)
+    decode = [
+        Case("decode", op, "pool", layout, B, 1, *size, gate="")
+        for op, layout, B in itertools.product(ops, decode_layouts, batches)
+    ]
+    prefill = []
+    for op, layout, shape in itertools.product(ops, prefill_layouts, shapes):
+        rows = parse_rows(shape)
+        case = Case("prefill", op, "functional", layout, len(rows), rows[0], *size, gate="")
+        prefill.append(replace(case, shape_name=shape))
+    return decode + prefill
 
 
 # Row lengths of prefill by name. "uniform20" and "skewed10" hold 8192 tokens in 20 equal rows, and

@@ -85,7 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--work", choices=cases.WORKS, help="what to time")
-    add("--op", type=one_of(cases.OPERATORS), default=cases.OPERATORS, help="operators")
+    add("--op", type=one_of(cases.OPERATORS + cases.VARIANTS), help="operators (default: all)")
     add("--form", type=one_of(cases.FORMS), help="how states are passed (default: by the work)")
     add(
         "--layout",
@@ -96,8 +96,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--tokens", type=numbers, help="tokens per row, append (default: 1,2,4,8) and log (1)")
     add("--window", type=int, default=16, help="log: entries before a merge (default: 16)")
     add("--state", type=one_of(("f32", "bf16")), default=("f32",), help="log: how bases are stored")
-    add("--check-tokens", type=numbers, default=(128,),
-        help="log: tokens after which errors are taken (default: 128)")  # fmt: skip
+    add("--check-tokens", type=numbers,
+        help="log: tokens after which errors are taken (default: 128); variants: tokens of the row "
+        "that a prefill is checked with (512)")  # fmt: skip
     add("--shapes", help="prefill: " + ", ".join(cases.PREFILL_LENGTHS) + ", or ROWSxTOKENS")
     add("--heads", type=heads, help="HEADS or HQ/HV (default: 32; prefill 32,64)")
     add("--dims", type=dims, default=((128, 128),), help="KxV (default: 128x128)")
@@ -125,7 +126,14 @@ def make_parser() -> argparse.ArgumentParser:
 
 def list_cases(arguments: argparse.Namespace) -> list[cases.Case]:
     """The cases that the arguments ask for."""
-    a = arguments
+    a = argparse.Namespace(**vars(arguments))
+    allowed = cases.VARIANTS if a.work == "variants" else cases.OPERATORS
+    a.op = a.op or allowed
+    wrong = [op for op in a.op if op not in allowed]
+    if wrong:
+        raise ValueError(f"--op: expected some of {', '.join(allowed)}; got '{wrong[0]}'")
+    if a.work == "variants":
+        return list_variants(a)
     if a.work == "prefill":
         shapes = (a.shapes or "1x2048,1x8192,8x1024,mixed6").split(",")
         heads = a.heads or ((32, 32), (64, 64))
@@ -164,6 +172,22 @@ def list_cases(arguments: argparse.Namespace) -> list[cases.Case]:
     ]  # fmt: skip
 
 
+def list_variants(a: argparse.Namespace) -> list[cases.Case]:
+    """Operators of variants.py: decode first, then prefill."""
+    pairs = a.heads or ((32, 32),)
+    if any(hq != hv for hq, hv in pairs):
+        raise ValueError("--heads: expected as many key as value heads for variants")
+    return [
+        case
+        for size in a.dims
+        for hv, _ in pairs
+        for case in cases.variant_cases(
+            a.op, a.layout or cases.LAYOUTS, a.layout or ("kv",), a.batch or (128, 256, 512),
+            (a.shapes or "1x8192").split(","), hv, size,
+        )
+    ]  # fmt: skip
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Times, and prints the tables. 0: all rows of ours are right; 1: not, or not all were run."""
     import torch
@@ -178,6 +202,10 @@ def run(arguments: argparse.Namespace) -> int:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     timed = a.timed_gates or (a.gates[:1] if a.work == "log" else a.gates)
+    is_variants = a.work == "variants"
+    if is_variants:  # which have weak gates only
+        timed = ("weak",)
+    usual_tokens = (512,) if is_variants else (128,)
     options = Options(
         device,
         a.gates,
@@ -187,7 +215,7 @@ def run(arguments: argparse.Namespace) -> int:
         a.replays or (30 if device.type == "cuda" else 5),
         a.seed,
         a.slots == "shuffled",
-        a.check_tokens,
+        a.check_tokens or usual_tokens,
         not a.quiet,
     )
     facts: dict[str, Any] = {
@@ -199,6 +227,8 @@ def run(arguments: argparse.Namespace) -> int:
     record.write()
     runner = Runner(options, record)
     names = a.peers or [name for name in peer_names() if name != "naive"]
+    if is_variants and not a.peers:
+        names = ["ours", "fla"]
     with torch.inference_mode():
         runner.load(list(names))
         runner.run(list_cases(a))

@@ -139,13 +139,13 @@ class Ceilings:
             self.matmul_flops = 2 * n**3 / (1e-3 * ms)
         return self.matmul_flops
 
-    def floor(self, case: Case) -> dict[str, Any]:
+    def floor(self, case: Case, work: Work | None = None) -> dict[str, Any]:
         """The floor of a case: the larger of its bytes and its arithmetic at the ceilings.
 
         Decode and append move hardly more than states: their ceiling is a scale of the same size,
         with what launching it costs. Prefill is compared with a scale of 1 GiB.
         """
-        work = work_of(case)
+        work = work or work_of(case)
         is_prefill = case.work == "prefill"
         on_gpu = self.device.type == "cuda"
         size = (STREAM_BYTES if on_gpu else 1 << 24) if is_prefill else state_bytes(case)

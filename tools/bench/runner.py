@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from . import reference, timing
-from .cases import Case
+from .cases import VARIANTS, Case
 from .floors import Ceilings, work_of
 from .inputs import Workload, make_workload
 from .peers import Call, Missing, Peer, load_peer
@@ -137,7 +137,10 @@ class Runner:
 
     def run(self, cases: list[Case]) -> None:
         """All cases, or as many as the budget allows. Always ends with a complete document."""
-        for case in cases:
+        variants = [case for case in cases if case.op in VARIANTS]
+        if variants:
+            self.run_variants(variants)
+        for case in [case for case in cases if case.op not in VARIANTS]:
             entry = self.record.add_case(case, reference.limits_of(case))
             try:
                 if not self.lost and self.remaining() > 0:
@@ -155,6 +158,15 @@ class Runner:
             "budget" if self.remaining() <= 0 else "all done"
         )
         self.record.write()
+
+    def run_variants(self, cases: list[Case]) -> None:
+        """Operators of variants.py, which have an order of their own; see variantrun.py."""
+        from .variantrun import VariantRun
+
+        try:
+            VariantRun(self, cases).run()
+        except DeviceLost as error:
+            self.lost = str(error)
 
     def note_rest(self, entry: dict[str, Any], status: str, reason: str) -> None:
         """A row for every peer that has none yet in this case."""

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from ..cases import LOWER_BOUND, Case
 from ..inputs import Inputs, Workload
+from ..variants import Problem
 
 
 class Missing(Exception):
@@ -31,6 +32,8 @@ class Call:
     # given": log decays and betas are inputs. "with torch": what is left to the caller, by torch.
     scope: str = "fused"
     note: str = ""
+    # What is done to outputs, with the inputs, before they are compared, outside of the time.
+    finish: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor] | None = None
 
 
 class Peer:
@@ -49,6 +52,14 @@ class Peer:
 
     def prepare(self, work: Workload) -> list[Call]:
         """Brings the inputs into the library's form, outside of what is timed."""
+        raise NotImplementedError
+
+    def why_not_variant(self, case: Case) -> str | None:
+        """The same as `why_not` for an operator of variants.py."""
+        return "not wired up"
+
+    def variant(self, problem: Problem) -> Call:
+        """The call for an operator of variants.py."""
         raise NotImplementedError
 
 

@@ -8,8 +8,11 @@ import importlib
 import os
 from typing import Any
 
+import torch
+
 from ..cases import LOWER_BOUND, Case
-from ..inputs import Inputs, Workload
+from ..inputs import Inputs, Workload, own_memory
+from ..variants import OPERATORS, Problem, Tensors, terms_of
 from . import Call, Given, Peer, distribution_version, empty_outputs, given_gates
 
 # fla hands calls to these libraries where they are installed: they are timed as themselves.
@@ -49,6 +52,12 @@ class Library(Peer):
         # Its prefill computes gates in kernels of their own in any case.
         both = [None] if work.case.work == "prefill" else [None, given_gates(work)]
         return [make(work, given) for given in both]
+
+    def why_not_variant(self, case: Case) -> str | None:
+        return why_not_variant(case)
+
+    def variant(self, problem: Problem) -> Call:
+        return variant_call(problem)
 
     def _function(self, work: Workload, module: Any, name: str) -> tuple[Any, str]:
         prefix = "chunk" if work.case.work == "prefill" else "fused_recurrent"
@@ -108,6 +117,41 @@ class Library(Peer):
             )  # fmt: skip
 
         return Call(run, note=note)
+
+
+def why_not_variant(case: Case) -> str | None:
+    if OPERATORS[case.op].fla is None:
+        return "no such operator"
+    if case.work != "prefill":
+        return "timed for prefill only"
+    return "timed with [K, V] states only" if case.layout == "vk" else None
+
+
+def variant_call(problem: Problem) -> Call:
+    """The function that does the same as an operator of variants.py, with its arguments made before
+    it is timed."""
+    op = problem.case.op
+    entry = OPERATORS[op].fla
+    assert entry is not None
+    function = getattr(importlib.import_module(f"fla.ops.{entry.module}"), entry.function)
+    launches = []
+    for x, state in zip(problem.inputs, problem.states, strict=True):
+        terms = terms_of(op, x, torch.float32)
+        launches.append({
+            **{n: own_memory(v) if isinstance(v, torch.Tensor) else v
+               for n, v in entry.arguments(x, terms).items()},
+            "scale": terms.scale, "initial_state": state, "output_final_state": True,
+        })  # fmt: skip
+
+    def finish(o: torch.Tensor, x: Tensors) -> torch.Tensor:
+        skip = terms_of(op, x, torch.float32).skip
+        return o if skip is None else o.float() + skip
+
+    def run(i: int):
+        return function(**launches[i])
+
+    note = f"{entry.function}, {entry.note}" if entry.note else entry.function
+    return Call(run, entry.scope, note, finish)
 
 
 def scope_of(given: list[Given] | None) -> str:

@@ -8,6 +8,8 @@ import torch
 
 from ..cases import Case
 from ..inputs import Inputs, Workload
+from ..variants import Problem, terms_of
+from ..variants import recurrence as variant_recurrence
 from . import Call, Peer, torch_gate, torch_norm
 
 
@@ -49,6 +51,26 @@ class Library(Peer):
         if case.is_packed:
             return "no packed rows"
         return "no snapshots" if case.form == "snapshots" else None
+
+    def why_not_variant(self, case: Case) -> str | None:
+        return None
+
+    def variant(self, problem: Problem) -> Call:
+        op, is_vk = problem.case.op, problem.case.layout == "vk"
+
+        def run(i: int):
+            state = problem.states[i]
+            if problem.pool is not None and problem.slots is not None:
+                state = problem.pool[problem.slots[i].long()]
+            S = (state.transpose(2, 3) if is_vk else state).contiguous().clone()
+            o, S = variant_recurrence(terms_of(op, problem.inputs[i], torch.float32), S)
+            S = S.transpose(2, 3).contiguous() if is_vk else S
+            if problem.pool is None or problem.slots is None:
+                return o.bfloat16(), S
+            problem.pool.index_copy_(0, problem.slots[i].long(), S)
+            return o.bfloat16(), None
+
+        return Call(run)
 
     def prepare(self, work: Workload) -> list[Call]:
         case = work.case

@@ -11,6 +11,7 @@ import torch
 
 from ..cases import LOWER_BOUND, Case
 from ..inputs import Inputs, Workload
+from ..variants import Problem
 from . import Call, Given, Peer, empty_outputs, given_gates
 from .fla import flags, scope_of
 
@@ -93,6 +94,38 @@ class Library(Peer):
             return launches[i]["o"], None
 
         return Call(run, scope_of(given))
+
+    def why_not_variant(self, case: Case) -> str | None:
+        return None
+
+    def variant(self, problem: Problem) -> Call:
+        """Decode in the pool, prefill from states to new states, by the kernel's manifest."""
+        case, first = problem.case, problem.inputs[0]
+        device = problem.states[0].device
+        kinds = {torch.bfloat16: "bf16", torch.float32: "f32"}
+        kernel = self.linattn.kernel(
+            case.op, kind=case.work, key_dim=case.K, value_dim=case.V, state_layout=case.layout,
+            types={"o": "bf16", **{name: kinds[t.dtype] for name, t in first.items()}},
+            device=device,
+        )  # fmt: skip
+        plan = kernel.prepare(device)
+        shape = (case.B, case.T, case.HV, case.V)
+        nan = float("nan")
+        launches = []
+        for i, (inputs, state) in enumerate(zip(problem.inputs, problem.states, strict=True)):
+            o = torch.full(shape, nan, dtype=torch.bfloat16, device=device)
+            if problem.slots is not None:
+                slots = problem.slots[i]
+                states = {"S": problem.pool, "src_slots": slots, "dst_slots": slots}
+            else:
+                states = {"S_in": state, "S": torch.full_like(state, nan)}
+            launches.append({**inputs, **states, "o": o})
+
+        def run(i: int):
+            plan(**launches[i])
+            return launches[i]["o"], None if problem.slots is not None else launches[i]["S"]
+
+        return Call(run)
 
     def _overlapped(self, work: Workload) -> list[Call]:
         """The same kernel by programmatic dependent launch, where there is that."""
