@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # gpu.sh - Takes kernels to a machine that has a GPU but no compiler, and checks them there.
 #
-#   tools/gpu.sh pack [DIR] [--target=LIST] [--dims=LIST]
+#   tools/gpu.sh pack [DIR] [--target=LIST] [--dims=LIST] [--variants]
 #       On the machine that built the project: compiles the examples' kernels into DIR
-#       (default build/gpu) and copies there what the other commands need.
+#       (default build/gpu) and copies there what the other commands need. --variants: only what
+#       tools/bench --work=variants needs, decode and prefill of the examples that it times.
 #   tools/gpu.sh all DIR [--device=cuda:0] [--out=DIR]
 #       Verifies all kernels, runs the tests and the examples, looks for memory errors and
 #       races with compute-sanitizer where there is one, and times decode by tools/bench, beside
@@ -21,8 +22,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 operators=(gdn kda rwkv6)
+variants=(deltanet gla retnet mamba2 rwkv7 gated_deltaproduct gdn2 comba hgrn2 two_key_delta)
 
-usage() { sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 die() {
   echo "gpu.sh: $*" >&2
   exit 2
@@ -44,8 +46,39 @@ copy_test() {
   echo "packed $1 with ${#packages[@]} packages"
 }
 
+# compile_to PACKAGE SPEC ARGUMENTS...
+compile_to() {
+  "$root/build/bin/dl-compile" "$root/examples/$2.mlir" -o "$1" "${@:3}" 2>"$dir/compile.log" >&2 || {
+    cat "$dir/compile.log" >&2
+    die "pack: $2.mlir does not compile into ${1#"$dir"/}"
+  }
+}
+
+# The benchmark, and the package linattn as its wheel has it: with its specs and its library.
+copy_python() {
+  rm -rf "$dir/compile.log" "$dir/bench" "$dir/python"
+  cp -r "$here/bench" "$dir/"
+  rm -rf "$dir"/bench/{tests,.*_cache}
+  mkdir -p "$dir/python"
+  cp -r "$root/runtime/python/linattn" "$dir/python/"
+  cp "$root"/examples/*.mlir "$dir/python/linattn/specs/"
+  cp "$root/build/runtime/libdlk.so.0" "$dir/python/linattn/libdlk.so"
+}
+
+pack_variants() {
+  local operator
+  mkdir -p "$dir/variants"
+  for operator in "${variants[@]}"; do
+    echo "compiling $operator"
+    compile_to "$dir/variants/$operator.dlk" "$operator" --kernels=decode,prefill \
+      --state-layout=kv,vk --dims="${dims%%,*}" --target="$targets"
+  done
+  copy_python
+  echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
+}
+
 pack() {
-  local root argument operator targets=sm_80,sm_90a
+  local root argument operator targets=sm_80,sm_90a only=
   local dims=128x128,64x64,96x192,192x96,256x128,128x64
   root=$(cd "$here/.." && pwd)
   dir=$root/build/gpu
@@ -53,40 +86,32 @@ pack() {
     case $argument in
     --target=*) targets=${argument#*=} ;;
     --dims=*) dims=${argument#*=} ;;
-    -*) die "pack: expected --target=LIST or --dims=LIST, got '$argument'" ;;
+    --variants) only=variants ;;
+    -*) die "pack: expected --target=LIST, --dims=LIST or --variants, got '$argument'" ;;
     *) dir=$argument ;;
     esac
   done
   [[ -x $root/build/bin/dl-compile && -x $root/build/bin/dl-run ]] ||
     die "pack: expected dl-compile and dl-run in $root/build/bin; build first"
   mkdir -p "$dir"
+  if [[ $only == variants ]]; then
+    pack_variants
+    return
+  fi
   for operator in "${operators[@]}"; do
     echo "compiling $operator"
-    "$root/build/bin/dl-compile" "$root/examples/$operator.mlir" -o "$dir/$operator.dlk" \
-      --state-layout=kv,vk --state-type=f32,bf16 --dims="$dims" --target="$targets" 2>"$dir/compile.log" >&2 || {
-      cat "$dir/compile.log" >&2
-      die "pack: $operator.mlir does not compile"
-    }
+    compile_to "$dir/$operator.dlk" "$operator" --state-layout=kv,vk --state-type=f32,bf16 \
+      --dims="$dims" --target="$targets"
   done
   # What tools/bench compares with libraries that are given log decays and betas.
   mkdir -p "$dir/given"
   for operator in gdn kda; do
-    "$root/build/bin/dl-compile" "$root/examples/$operator.mlir" -o "$dir/given/$operator.dlk" \
-      --state-layout=kv,vk --dims="${dims%%,*}" --target="$targets" \
-      --set gate=precomputed --set beta=value --type=beta=f32 2>"$dir/compile.log" >&2 || {
-      cat "$dir/compile.log" >&2
-      die "pack: $operator.mlir does not compile with given gates"
-    }
+    compile_to "$dir/given/$operator.dlk" "$operator" --state-layout=kv,vk --dims="${dims%%,*}" \
+      --target="$targets" --set gate=precomputed --set beta=value --type=beta=f32
   done
-  rm -rf "$dir/compile.log" "$dir/tests" "$dir/bench" "$dir/python"
+  rm -rf "$dir/tests"
   cp "$root/build/bin/dl-run" "$here/gpu.sh" "$dir/"
-  cp -r "$here/bench" "$dir/"
-  rm -rf "$dir"/bench/{tests,.*_cache}
-  # The package linattn as its wheel has it: with its specs and its library.
-  mkdir -p "$dir/python"
-  cp -r "$root/runtime/python/linattn" "$dir/python/"
-  cp "$root"/examples/*.mlir "$dir/python/linattn/specs/"
-  cp "$root/build/runtime/libdlk.so.0" "$dir/python/linattn/libdlk.so"
+  copy_python
   if [[ -x $root/build/examples/decode && -x $root/build/examples/decode_cpp ]]; then
     cp "$root"/build/examples/decode{,_cpp} "$root"/build/runtime/libdlk.so.0 "$dir/"
   fi

@@ -98,7 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--state", type=one_of(("f32", "bf16")), default=("f32",), help="log: how bases are stored")
     add("--check-tokens", type=numbers,
         help="log: tokens after which errors are taken (default: 128); variants: tokens of the row "
-        "that a prefill is checked with (512)")  # fmt: skip
+        "that a prefill is checked with (1024)")  # fmt: skip
     add("--shapes", help="prefill: " + ", ".join(cases.PREFILL_LENGTHS) + ", or ROWSxTOKENS")
     add("--heads", type=heads, help="HEADS or HQ/HV (default: 32; prefill 32,64)")
     add("--dims", type=dims, default=((128, 128),), help="KxV (default: 128x128)")
@@ -205,7 +205,7 @@ def run(arguments: argparse.Namespace) -> int:
     is_variants = a.work == "variants"
     if is_variants:  # which have weak gates only
         timed = ("weak",)
-    usual_tokens = (512,) if is_variants else (128,)
+    usual_tokens = (1024,) if is_variants else (128,)
     options = Options(
         device,
         a.gates,

@@ -18,7 +18,9 @@ from typing import Any
 
 from .cases import Case
 
-TOKENS = 512  # of the calls that compile
+# Of the calls that compile, and of those that check: 16 chunks of 64; long rows have a multiple of
+# that, and Triton compiles anew for numbers that 16 does not divide.
+TOKENS = 1024
 RUN_MS = {"warmup": 5, "rep": 20}  # of a configuration's measurement; Triton's are 25 and 100
 PROGRAM = "import sys; sys.path[0] = sys.argv.pop(); from bench import tuning; tuning.main()"
 

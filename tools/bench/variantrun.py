@@ -88,7 +88,9 @@ class VariantRun:
 
     def compile(self, cases: list[Case]) -> None:
         """fla's kernels at once, in processes of their own; then tuning only has to time them."""
-        todo = [case for case in cases if OPERATORS[case.op].fla]
+        # By what makes the arguments: operators that share it share their kernels.
+        kinds = {f.arguments: case for case in cases if (f := OPERATORS[case.op].fla)}
+        todo = list(kinds.values())
         seconds = min(self.options.first_call_limit, self.runner.remaining() / 2)
         if not todo or seconds < 1:
             return

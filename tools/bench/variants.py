@@ -218,9 +218,9 @@ def _two_key_delta(x: Tensors) -> Terms:
 
 @dataclass(frozen=True)
 class Fla:
-    """fla's function that does the same, of fla.ops.`module`. `arguments` makes its keywords from the
-    inputs and the terms in fp32; what they hold beyond raw inputs is not in its time. Gates per key
-    channel are given in bf16, as its layers do."""
+    """fla's function that does the same, of fla.ops.`module`. `arguments` makes its keywords from
+    the inputs and the terms in fp32; what they hold beyond raw inputs is not in its time. Gates per
+    key channel are given in bf16, as its layers do."""
 
     module: str
     function: str
@@ -330,8 +330,8 @@ def terms_of(op: str, x: Tensors, dtype: torch.dtype) -> Terms:
 
 
 def recurrence(terms: Terms, S: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token by token, in the type of the terms: outputs, and the state `S`, [N, H, K, V], updated in
-    place."""
+    """Token by token, in the type of the terms: outputs, and the state `S`, [N, H, K, V], updated
+    in place."""
     decay = None
     if terms.log_decay is not None:
         decay = terms.log_decay.exp()
@@ -352,8 +352,9 @@ def recurrence(terms: Terms, S: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         for update, old in zip(terms.updates, early, strict=True):
             if update.erase is not None and old is None:
                 old = read(update.erase[:, t])
-            new = 0 if update.value is None else update.value[:, t]
-            new = new if old is None else new - old
+            value = torch.zeros_like(terms.q[:, t, :, :1])
+            value = value if update.value is None else update.value[:, t]
+            new = value if old is None else value - old
             if update.share is not None:
                 new = update.share[:, t, :, None] * new
             S.add_(update.key[:, t].unsqueeze(-1) * new.unsqueeze(-2))
@@ -365,8 +366,8 @@ def recurrence(terms: Terms, S: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 @dataclass
 class Problem:
-    """A case with its buffers: launch i works on inputs[i] and states[i], or, of decode, on the slots
-    slots[i] of a pool; slot 0 stays unused. States have the layout of the case."""
+    """A case with its buffers: launch i works on inputs[i] and states[i], or, of decode, on the
+    slots slots[i] of a pool; slot 0 stays unused. States have the layout of the case."""
 
     case: Case
     inputs: list[Tensors]

@@ -7,4 +7,4 @@ import importlib.util
 collect_ignore = []
 if importlib.util.find_spec("torch") is None:
     collect_ignore += [f"test_{name}.py" for name in ("cases", "cli", "logs", "reference")]
-    collect_ignore += ["test_report.py", "test_flashinfer.py", "test_runner.py"]
+    collect_ignore += [f"test_{name}.py" for name in ("report", "flashinfer", "runner", "variants")]
