@@ -42,13 +42,13 @@ static void dealRows(ChunkPlan &plan, int64_t keyDim) {
 llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &problem,
                                                   const ChunkOverrides &overrides,
                                                   int64_t rowsPerToken) {
-  constexpr int64_t mostRows = 128;
+  constexpr int64_t mostRows = kTile * kMostRowsPerToken;
   ChunkPlan plan;
   plan.rowsPerToken = rowsPerToken;
   // Outputs are a matrix of tokens.
   int64_t fewestRows = kTile * rowsPerToken;
   if (fewestRows > mostRows)
-    return refuse("expected at most {0} writes per token, got {1}", mostRows / kTile, rowsPerToken);
+    return refuse("expected at most {0} rows per token, got {1}", kMostRowsPerToken, rowsPerToken);
   plan.chunk = overrides.chunk ? overrides.chunk : std::max<int64_t>(32, fewestRows);
   if (plan.chunk < kTile || plan.chunk > mostRows || !llvm::isPowerOf2_64(plan.chunk))
     return refuse("chunk: expected 16, 32, 64 or 128, got {0}", plan.chunk);

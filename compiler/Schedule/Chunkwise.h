@@ -37,6 +37,9 @@ constexpr double kWidestGramBlock = 80;
 /// Whether log decays of a token that are never below `bound` span no more.
 inline bool isBoundInGramBlocks(double bound) { return -kGramBlock * bound <= kWidestGramBlock; }
 
+/// A chunk has 16 tokens at least, the tile of its outputs, and 128 rows at most.
+constexpr int64_t kMostRowsPerToken = 8;
+
 /// Forced values for tests and tuning; 0 lets the model decide.
 struct ChunkOverrides {
   int64_t chunk = 0;     ///< C, rows taken at a time

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/LinAttnToTile/Served.h"
+#include "compiler/Schedule/Chunkwise.h"
 
 using namespace mlir;
 using namespace dl;
@@ -37,7 +38,7 @@ static void checkChunks(const analysis::StepAnalysis &step, Refuse refuse) {
 
 /// What ChunkRows relies on.
 static void checkRows(const analysis::StepAnalysis &step, Refuse refuse) {
-  constexpr size_t mostWrites = 8;
+  constexpr size_t mostWrites = schedule::kMostRowsPerToken;
   if (step.writes.empty())
     refuse("B5", step.op, "expected a write, got none", "write to the state");
   else if (step.writes.size() > mostWrites)
