@@ -426,11 +426,14 @@ Expected<RegisterLayout> dl::layout::replicated(ArrayRef<int64_t> shape, int64_t
 
 std::optional<SmallVector<std::pair<int64_t, int64_t>>>
 dl::layout::interleavedRegisters(const RegisterLayout &wide, const RegisterLayout &narrow) {
-  if (wide.rank() != narrow.rank() || wide.numThreads != narrow.numThreads ||
+  if (wide.rank() == 0 || wide.rank() != narrow.rank() || wide.numThreads != narrow.numThreads ||
       narrow.shape[0] == 0 || wide.shape[0] % narrow.shape[0] != 0 ||
       ArrayRef(wide.shape).drop_front() != ArrayRef(narrow.shape).drop_front())
     return std::nullopt;
   int64_t count = wide.shape[0] / narrow.shape[0];
+  // Padding too: a register of `narrow` that none of `wide` is made of would have no value.
+  if (wide.numRegisters != count * narrow.numRegisters)
+    return std::nullopt;
   for (int64_t thread = 0; thread < wide.numThreads; ++thread) {
     Coordinate base = narrow.baseOfThread(thread);
     base[0] *= count;

@@ -141,7 +141,7 @@ LogicalResult TransposeOp::verify() {
 static LogicalResult verifyInterleaved(Operation *op, RankedTensorType wide,
                                        RankedTensorType narrow) {
   if (wide.getElementType() != narrow.getElementType() ||
-      wide.getRank() != narrow.getRank() || // C1
+      wide.getRank() != narrow.getRank() || wide.getRank() == 0 || // C1
       wide.getShape().drop_front() != narrow.getShape().drop_front() ||
       wide.getDimSize(0) % narrow.getDimSize(0) != 0)
     return op->emitOpError("C1: expected tensors that differ in their number of rows only, one a "
@@ -159,11 +159,13 @@ LogicalResult InterleaveOp::verify() {
     return emitOpError("C1: expected at least one operand");
   auto narrow = cast<RankedTensorType>(getValues().front().getType());
   RankedTensorType wide = getResult().getType();
+  if (failed(verifyInterleaved(*this, wide, narrow)))
+    return failure();
   if (wide.getDimSize(0) != int64_t(getValues().size()) * narrow.getDimSize(0))
     return emitOpError("C1: expected ")
            << getValues().size() * narrow.getDimSize(0) << " rows for " << getValues().size()
            << " of " << narrow << ", got " << wide;
-  return verifyInterleaved(*this, wide, narrow);
+  return success();
 }
 
 LogicalResult PickOp::verify() {

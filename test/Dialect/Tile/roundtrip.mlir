@@ -7,6 +7,7 @@
 #row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 4>
 #rows = #tile.blocked<per_thread = [2, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
 #thin = #tile.blocked<per_thread = [1, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
+#double = #tile.blocked<per_thread = [4, 4], lanes = [2, 16], warps = [4, 1], order = [1, 0], num_warps = 4>
 #column = #tile.slice<1, #rows>
 #a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [2, 2]>
 #b = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [2, 2]>
@@ -42,6 +43,10 @@ tile.kernel @memory(%x: memref<?x128xf32, strided<[?, 1]>> {tile.name = "x", til
   %g = tile.ring_load %y[%s, %c0, %c0] axes [1, 2] count %n : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<16x64xf32, #rows>
   // CHECK: tile.ring_load %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1] in_bounds [true] count %[[N]] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<10xf32, #[[$ROW]]>{{$}}
   %r = tile.ring_load %y[%s, %c0, %c0] axes [1] in_bounds [true] count %n : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<10xf32, #row>
+  // CHECK: tile.load %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] repeats [2, 1] in_bounds [true, false] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<32x64xf32, #[[$ROWS]]>{{$}}
+  %twice = tile.load %y[%s, %c0, %c0] axes [1, 2] repeats [2, 1] in_bounds [true, false] : memref<?x16x64xf32, strided<[?, 64, 1]>> -> tensor<32x64xf32, #rows>
+  // CHECK: tile.load %[[X]][%{{.*}}, %{{.*}}] axes [0] repeats [4] count %[[N]] : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #[[$ROW]]>{{$}}
+  %four = tile.load %x[%s, %c0] axes [0] repeats [4] count %n : memref<?x128xf32, strided<[?, 1]>> -> tensor<128xf32, #row>
   // CHECK: tile.store %[[V]], %[[X]][%{{.*}}, %{{.*}}] axes [1] in_bounds [true] : tensor<128xf32, #[[$ROW]]>, memref<?x128xf32, strided<[?, 1]>>
   tile.store %v, %x[%i, %c0] axes [1] in_bounds [true] : tensor<128xf32, #row>, memref<?x128xf32, strided<[?, 1]>>
   // CHECK: tile.store %[[M]], %[[Y]][%{{.*}}, %{{.*}}, %{{.*}}] axes [1, 2] : tensor<16x64xf32, #[[$ROWS]]>, memref<?x16x64xf32, strided<[?, 64, 1]>>
@@ -78,6 +83,12 @@ tile.kernel @compute(%f: f32, %n: i32) attributes {threads = 128 : i64} {
   %x = tile.reduce %r axis 0 : tensor<64xf32, #row> -> f32
   // CHECK: tile.coordinate axis 1 : tensor<16x64xi32, #[[$ROWS]]>
   %at = tile.coordinate axis 1 : tensor<16x64xi32, #rows>
+  // CHECK: %[[MANY:.*]] = tile.interleave %[[M]], %[[E]] : tensor<16x64xf32, #[[$ROWS]]>, tensor<16x64xf32, #[[$ROWS]]> -> tensor<32x64xf32, #[[$DOUBLE:.*]]>
+  %many = tile.interleave %m, %e : tensor<16x64xf32, #rows>, tensor<16x64xf32, #rows> -> tensor<32x64xf32, #double>
+  // CHECK: tile.interleave %[[K]], %[[K]] : tensor<16xf32, #[[$COLUMN]]>, tensor<16xf32, #[[$COLUMN]]> -> tensor<32xf32, #{{slice[0-9]*}}>
+  %numbers = tile.interleave %k, %k : tensor<16xf32, #column>, tensor<16xf32, #column> -> tensor<32xf32, #tile.slice<1, #double>>
+  // CHECK: tile.pick 1 of %[[MANY]] : tensor<32x64xf32, #[[$DOUBLE]]> -> tensor<16x64xf32, #[[$ROWS]]>
+  %second = tile.pick 1 of %many : tensor<32x64xf32, #double> -> tensor<16x64xf32, #rows>
   // CHECK: tile.scan %[[M]] axis 0 run 8 reverse exclusive : tensor<16x64xf32, #[[$ROWS]]>
   %before = tile.scan %m axis 0 run 8 reverse exclusive : tensor<16x64xf32, #rows>
   // CHECK: tile.scan %[[M]] axis 1 run 64 : tensor<16x64xf32, #[[$ROWS]]>
