@@ -60,9 +60,9 @@ static json makeRichManifest() {
   return manifest;
 }
 
-/// Kernels that belong to another one: what is prepared, with a variant for few rows.
+/// Kernels that belong to another one: what is prepared, in parts, with a variant for few rows.
 static json makeLinkedManifest() {
-  json manifest = dl::test::makePreparedManifest();
+  json manifest = dl::test::makePartsManifest();
   manifest.erase("reference");
   json variant = manifest["kernels"][0];
   variant["name"] = "few";

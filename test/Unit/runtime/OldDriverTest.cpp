@@ -9,10 +9,7 @@
 // The first use of the driver decides for the process, so this is a program of its own.
 //
 //===----------------------------------------------------------------------===//
-#include "PackageBuilder.h"
-#include "fake_cuda.h"
-
-#include <gtest/gtest.h>
+#include "PreparationFixture.h"
 
 using namespace dl::test;
 
@@ -34,4 +31,16 @@ TEST(OldDriver, HasNoPdl) {
       << dlk_last_error();
   dlk_plan_release(plan);
   dlk_package_close(package);
+}
+
+/// What may start early elsewhere starts late.
+TEST_F(PreparedDriverTest, PartsHaveNoPdl) {
+  setUpFor(makePartsManifest());
+  for (nlohmann::json &kernel : manifest["kernels"])
+    kernel["pdl"] = true;
+  ASSERT_EQ(open(), DLK_OK) << dlk_last_error();
+  setRows(2, 3);
+  EXPECT_EQ(launchOnStream(), DLK_OK) << dlk_last_error();
+  EXPECT_EQ(fake_num_launches, 4);
+  EXPECT_EQ(fake_count("cuLaunchKernel"), 4);
 }

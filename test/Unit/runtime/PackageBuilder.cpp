@@ -160,6 +160,16 @@ json dl::test::makePreparedManifest() {
   return manifest;
 }
 
+json dl::test::makePartsManifest() {
+  json manifest = makePreparedManifest();
+  for (json &kernel : manifest["kernels"]) {
+    kernel["scalars"].push_back(
+        {{"name", "part"}, {"dtype", "i32"}, {"offset", 288}, {"parts", {"sub", "T", 1}}});
+    kernel["param_bytes"] = 296;
+  }
+  return manifest;
+}
+
 static XXH128_hash_t hashOf(const std::string &bytes) {
   return XXH3_128bits(bytes.data(), bytes.size());
 }

@@ -25,6 +25,9 @@ nlohmann::json makeManifest(const std::string &indexType = "i32");
 /// and a second kernel, "prepare", that puts it there before.
 nlohmann::json makePreparedManifest();
 
+/// The same in T - 1 parts: launches that differ in the scalar "part".
+nlohmann::json makePartsManifest();
+
 /// The bytes of a package. Fills in "blobs"; the manifest is otherwise written as it is, right or
 /// wrong.
 std::string makePackage(nlohmann::json manifest, const std::vector<std::string> &blobs);

@@ -27,7 +27,8 @@ enum {
  *===----------------------------------------------------------------------===*/
 
 FakeCuda fake_cuda;
-FakeLaunch fake_launch, fake_launch_before;
+FakeLaunch fake_launch, fake_launch_before, fake_launches[FAKE_LAUNCHES];
+int fake_num_launches;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char log_text[2000];
@@ -66,6 +67,7 @@ void fake_clear_log(void) {
   log_length = 0;
   log_text[0] = 0;
   memset(counts, 0, sizeof(counts));
+  fake_num_launches = 0;
   pthread_mutex_unlock(&mutex);
 }
 
@@ -259,6 +261,9 @@ static int record_launch(FakeLaunch launch, void **params) {
   if (!fails) {
     fake_launch_before = fake_launch;
     fake_launch = launch;
+    if (fake_num_launches < FAKE_LAUNCHES)
+      fake_launches[fake_num_launches] = launch;
+    ++fake_num_launches;
   }
   pthread_mutex_unlock(&mutex);
   return fails ? invalid_value : success;

@@ -32,7 +32,7 @@ typedef struct FakeCuda {
 } FakeCuda;
 extern FakeCuda fake_cuda;
 
-/* The last launch of a kernel, and the one before it. */
+/* A launch of a kernel. */
 typedef struct FakeLaunch {
   unsigned grid[3], block[3], shared_bytes;
   void *stream;
@@ -41,7 +41,10 @@ typedef struct FakeLaunch {
   int attribute, value;
   unsigned char params[4000];
 } FakeLaunch;
-extern FakeLaunch fake_launch, fake_launch_before;
+/* The last one, and the one before it; and the first ones since fake_clear_log. */
+enum { FAKE_LAUNCHES = 16 };
+extern FakeLaunch fake_launch, fake_launch_before, fake_launches[FAKE_LAUNCHES];
+extern int fake_num_launches;
 
 /* NOLINTBEGIN(readability-identifier-naming): C */
 /* Settings back to those of two small devices of 9.0; forgets all calls. */
