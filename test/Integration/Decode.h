@@ -38,7 +38,7 @@ using namespace recurrence;
 
 /// An operator as one of the packages has it.
 struct Operator {
-  enum Kind { GDN, KDA, RWKV6 };
+  enum Kind { GDN, KDA, RWKV6, RWKV7 };
   std::string package; ///< stem of the file's name
   Kind kind;
   dlk_dtype io = DLK_BF16, state = DLK_F32;
@@ -52,9 +52,9 @@ struct Operator {
   bool rawDecay = false;         ///< RWKV-6's w
   std::string kernel = "decode"; ///< or "prefill"
 
-  bool isDelta() const { return kind != RWKV6; }
+  bool isDelta() const { return kind == GDN || kind == KDA; }
   /// Under which names the kernels take the query, the gate and the strength.
-  const char *query() const { return isDelta() ? "q" : "r"; }
+  const char *query() const { return kind == RWKV6 ? "r" : "q"; }
   const char *gateName() const { return !isDelta() ? "w" : gate == Gate::Precomputed ? "g" : "a"; }
   const char *betaName() const { return beta == Beta::Logit ? "b" : "beta"; }
 };

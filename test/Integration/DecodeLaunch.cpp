@@ -209,8 +209,8 @@ static std::set<int64_t> tokensOfRows(const Problem &problem) {
 static void takeResults(const Problem &problem, const Argument &argument,
                         std::vector<unsigned char> &bytes, Outcome &outcome) {
   if (argument.info.role == DLK_ROLE_WORKSPACE) {
-    const int64_t size = argument.shape.back();
-    for (int64_t i = 0; i < argument.numElements(); i += size)
+    const int64_t run = argument.shape.back(), size = run * dlk_dtype_bytes(argument.info.dtype);
+    for (int64_t i = 0; i < argument.numElements(); i += run)
       std::copy_n(&argument.memory->image[argument.place(i)], size, &bytes[argument.place(i)]);
     return;
   }

@@ -180,11 +180,17 @@ Problem makeProblem(const Operator &op, Sizes n, const std::string &layout, uint
     return problem;
   }
   Tensor w = random.normal({n.B, n.T, n.HQ, n.K});
-  if (!op.rawDecay)
+  if (op.kind == Operator::RWKV7) {
+    for (const char *vector : {"kappa", "eta"})
+      problem.tensors[vector] = random.normal({n.B, n.T, n.HQ, n.K});
+    for (double &value : problem.tensors["k"].values()) // such keys are no units
+      value *= 1 / std::sqrt(double(n.K));
+  } else if (!op.rawDecay)
     for (double &value : w.values())
       value = -std::fabs(value);
   problem.tensors["w"] = w;
-  problem.tensors["u"] = random.normal({n.HQ, n.K});
+  if (op.kind == Operator::RWKV6)
+    problem.tensors["u"] = random.normal({n.HQ, n.K});
   return problem;
 }
 
@@ -331,6 +337,45 @@ static Result runRWKV6(const Problem &problem, const Tensor &S) {
   return recurrence::run(x);
 }
 
+/// The published parameters: what examples/rwkv7.mlir computes of its inputs is computed here.
+static Result runRWKV7(const Problem &problem, const Tensor &S) {
+  const auto &tensors = problem.tensors;
+  const Sizes &n = problem.n;
+  RWKV7 x;
+  x.sizes = n;
+  x.r = tensors.at("q");
+  x.k = tensors.at("k");
+  x.v = tensors.at("v");
+  Tensor w = tensors.at("w"), a = tensors.at("kappa");
+  for (double &value : w.values())
+    value = -std::exp(-0.5) * sigmoid(value);
+  Tensor b = a;
+  for (int64_t i = 0; i < n.B * n.T * n.HQ; ++i) {
+    const int64_t entry = i / n.HQ / n.T, t = i / n.HQ % n.T, h = i % n.HQ;
+    const Vector direction = l2norm(a.vector({entry, t, h})),
+                 eta = tensors.at("eta").vector({entry, t, h});
+    Vector removed = direction, written = direction;
+    for (int64_t k = 0; k < n.K; ++k) {
+      removed[k] = -direction[k];
+      written[k] = direction[k] * sigmoid(eta[k]);
+    }
+    a.setVector({entry, t, h}, removed);
+    b.setVector({entry, t, h}, written);
+  }
+  x.w = spread(w, 2, n);
+  x.a = a;
+  x.b = b;
+  x.S = S;
+  x.scale = problem.scale.value_or(1);
+  return recurrence::run(x);
+}
+
+static Result runOperator(const Problem &problem, const Tensor &S) {
+  return problem.op.isDelta()                 ? runDelta(problem, S)
+         : problem.op.kind == Operator::RWKV7 ? runRWKV7(problem, S)
+                                              : runRWKV6(problem, S);
+}
+
 /// Puts `from` where element `place` of the outer axes of `to` lies.
 static void put(const Tensor &from, int64_t place, Tensor &to) {
   std::copy(from.values().begin(), from.values().end(), to.values().data() + place);
@@ -354,7 +399,7 @@ static void expectRow(const Problem &problem, int64_t row, Outcome &outcome) {
   const int64_t length = tokens.end - tokens.first, step = problem.keepsAll() ? 1 : length;
   for (int64_t t = 0; t < length; t += step) {
     const Problem part = tokensOf(rest, t, step);
-    const Result result = problem.op.isDelta() ? runDelta(part, S) : runRWKV6(part, S);
+    const Result result = runOperator(part, S);
     put(result.o, (tokens.entry * n.T + tokens.first + t) * tokenSize, outcome.o);
     S = result.S;
     if (const int64_t slot = problem.kept(row, t + step - 1); slot >= 0)

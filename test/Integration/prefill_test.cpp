@@ -10,7 +10,7 @@
 // FOLDER holds the packages, built here or elsewhere. Names with R and three digits are rows of the
 // project's list of robustness requirements. Here: what a kernel computes. PrefillGatesTest.cpp:
 // decays and strengths. PrefillRowsTest.cpp: which tokens and states rows have.
-// PrefillBitsTest.cpp: what has to be the same to the last bit.
+// PrefillBitsTest.cpp: what has to be the same to the last bit. PrefillPartsTest.cpp: in parts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ Operator dl::test::prefillOf(const std::string &package) {
   std::istringstream parts(package);
   std::string part;
   std::getline(parts, part, '-');
-  Operator op = operatorOf(part);
+  Operator op = part == "rwkv7" ? Operator{part, Operator::RWKV7} : operatorOf(part);
   op.package = package;
   op.kernel = "prefill";
   while (std::getline(parts, part, '-')) {
@@ -83,6 +83,15 @@ TEST(Prefill, NumbersOfTokens) {
       launchAndCheck(makeProblem(op, {1 + T % 3, T, 1, 2, 32, 32}, layout));
     }
   });
+}
+
+/// Chunks of 16 tokens, two rows each.
+TEST(Prefill, TwoWritesPerToken) {
+  for (const char *layout : {"kv", "vk"})
+    for (int64_t T : {1, 2, 15, 16, 17, 33, 100}) {
+      SCOPED_TRACE(std::string(layout) + " T=" + std::to_string(T));
+      launchAndCheck(makeProblem(prefillOf("rwkv7"), {1 + T % 3, T, 1, 2, 32, 32}, layout));
+    }
 }
 
 TEST(Prefill, DimsAndDefaultScaleR026) {

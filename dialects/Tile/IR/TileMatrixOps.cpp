@@ -140,8 +140,8 @@ LogicalResult TransposeOp::verify() {
 /// Of `wide`, whose rows are those of tensors like `narrow` in turn.
 static LogicalResult verifyInterleaved(Operation *op, RankedTensorType wide,
                                        RankedTensorType narrow) {
-  if (wide.getElementType() != narrow.getElementType() ||
-      wide.getRank() != narrow.getRank() || wide.getRank() == 0 || // C1
+  if (wide.getElementType() != narrow.getElementType() || wide.getRank() != narrow.getRank() ||
+      wide.getRank() == 0 || // C1
       wide.getShape().drop_front() != narrow.getShape().drop_front() ||
       wide.getDimSize(0) % narrow.getDimSize(0) != 0)
     return op->emitOpError("C1: expected tensors that differ in their number of rows only, one a "

@@ -60,7 +60,8 @@ TEST(Parts, AreChecked) {
   json manifest = makePartsManifest(); // a symbol that no argument's shape binds
   manifest["symbols"].push_back("W");
   manifest["kernels"][Main]["scalars"][part]["parts"] = {"add", "W", 1};
-  EXPECT_EQ(openError(manifest), at + "parts: 'W' is not a dimension of any argument that must be given");
+  EXPECT_EQ(openError(manifest),
+            at + "parts: 'W' is not a dimension of any argument that must be given");
 }
 
 TEST(Parts, AreThoseOfTheWholePackage) {
