@@ -60,7 +60,8 @@ static Problem packed(const Operator &op, const std::string &layout,
 TEST(PrefillParts, Batches) {
   forParts([](const Operator &op, const std::string &layout) {
     const int64_t C = chunkOf(op);
-    for (auto [B, T] : {std::pair<int64_t, int64_t>{1, 9 * C}, {1, 8 * C - 1}, {3, 2 * C + 7}, {7, 5}})
+    for (auto [B, T] :
+         {std::pair<int64_t, int64_t>{1, 9 * C}, {1, 8 * C - 1}, {3, 2 * C + 7}, {7, 5}})
       check(makeProblem(op, {B, T, 1, 2, 32, 32}, layout),
             expectSameInOnePart(makeProblem(op, {B, T, 1, 2, 32, 32}, layout)));
   });

@@ -271,3 +271,18 @@ TEST(Atoms, LdmatrixRefusesOtherLayouts) {
   EXPECT_FALSE(ldmatrixFor(*blocked({16, 64}, {{1, 4}, {4, 8}, {1, 1}, {1, 0}, 0}), 1));
   EXPECT_FALSE(ldmatrixFor(*replicated({16}, 1), 0));
 }
+
+// Columns of accumulators are neighbours in pairs, and pairs are dealt to four lanes.
+TEST(Atoms, ColumnsOfAccumulatorsAdd) {
+  const Instruction &row = find("mma.m16n8k16.bf16");
+  const RegisterLayout sum = llvm::cantFail(atom({32, 64}, row, {Operand::C, 2, 1, 0}));
+  for (int64_t run : {1, 2, 4, 8, 16, 32})
+    EXPECT_TRUE(sum.addsWithin(1, run)) << run;
+  EXPECT_FALSE(sum.addsWithin(1, 3));
+  EXPECT_FALSE(sum.addsWithin(1, 6));
+  // Rows are eight apart, doubled or not.
+  EXPECT_FALSE(interleavedRegisters(sum, tile("mma.m16n8k16.bf16", Operand::C)));
+  EXPECT_FALSE(
+      interleavedRegisters(sum, llvm::cantFail(atom({16, 64}, row, {Operand::C, 2, 1, 0}))));
+  EXPECT_TRUE(interleavedRegisters(sum, sum));
+}

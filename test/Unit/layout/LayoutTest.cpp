@@ -242,6 +242,63 @@ TEST(Layout, PiecesOfRunsLieInOneThread) {
     }
 }
 
+// By the definition, for all threads and registers.
+TEST(Layout, FloorsThatAdd) {
+  for (const RegisterLayout &layout : grid())
+    for (unsigned axis = 0; axis < layout.rank(); ++axis)
+      for (int64_t run : {1, 2, 3, 4, 8, 24}) {
+        bool adds = true;
+        forEachPlace(layout, [&](int64_t t, int64_t r) {
+          adds &= layout.coordinate(t, r)[axis] / run ==
+                  layout.baseOfThread(t)[axis] / run + layout.offsetOfRegister(r)[axis] / run;
+        });
+        ASSERT_EQ(layout.addsWithin(axis, run), adds)
+            << text(layout) << " axis " << axis << " " << run;
+      }
+}
+
+/// `count` rows for each row of the layout.
+static void expectInterleaved(const RegisterLayout &wide, const RegisterLayout &narrow,
+                              int64_t count) {
+  auto places = interleavedRegisters(wide, narrow);
+  ASSERT_TRUE(places) << text(wide) << text(narrow);
+  ASSERT_EQ(int64_t(places->size()), count * narrow.numRegisters);
+  forEachPlace(wide, [&](int64_t t, int64_t r) {
+    auto [which, reg] = (*places)[r];
+    Coordinate c = narrow.coordinate(t, reg);
+    c[0] = c[0] * count + which;
+    ASSERT_EQ(wide.coordinate(t, r), c) << t << " " << r;
+  });
+}
+
+TEST(Layout, RowsInTurnStayInTheirThreads) {
+  for (int64_t count : {1, 2, 3, 4, 8})
+    for (int64_t perThread : {1, 2, 4}) {
+      const BlockedParams narrow{{perThread, 3}, {1, 32}, {4, 1}, {1, 0}, 8},
+          wide{{count * perThread, 3}, {1, 32}, {4, 1}, {1, 0}, 8};
+      const int64_t rows = 4 * perThread;
+      const RegisterLayout a = make({count * rows, 96}, wide), b = make({rows, 96}, narrow);
+      expectInterleaved(a, b, count);
+      expectInterleaved(a.slice(1), b.slice(1), count);
+    }
+}
+
+TEST(Layout, OtherRowsAreNotInTurn) {
+  const BlockedParams rows{{4, 1}, {1, 32}, {4, 1}, {1, 0}, 0},
+      doubled{{8, 1}, {1, 32}, {4, 1}, {1, 0}, 0};
+  const RegisterLayout narrow = make({16, 32}, rows), wide = make({32, 32}, doubled);
+  expectInterleaved(wide, narrow, 2);
+  EXPECT_FALSE(interleavedRegisters(narrow, wide));                    // fewer rows
+  EXPECT_FALSE(interleavedRegisters(make({32, 32}, rows), narrow));    // repeats of four apart
+  EXPECT_FALSE(interleavedRegisters(make({24, 32}, doubled), narrow)); // no multiple
+  EXPECT_FALSE(interleavedRegisters(make({32, 64}, doubled), narrow)); // other columns
+  EXPECT_FALSE(interleavedRegisters(wide.slice(1), narrow));           // other axes
+  EXPECT_FALSE(interleavedRegisters(*replicated({}, 4), *replicated({}, 4)));
+  // Three rows, padded to four: six have no place for what is made of the fourth.
+  EXPECT_FALSE(interleavedRegisters(make({6, 32}, {{6, 1}, {1, 32}, {1, 1}, {1, 0}, 4}),
+                                    make({3, 32}, {{4, 1}, {1, 32}, {1, 1}, {1, 0}, 4})));
+}
+
 TEST(Layout, PaddingIsSeen) {
   RegisterLayout layout = make({40, 96}, {{1, 4}, {4, 8}, {3, 1}, {1, 0}, 0});
   EXPECT_EQ(layout.covered(0), 48);
@@ -297,15 +354,23 @@ TEST(Layout, BlockedRefusesWithAReason) {
             "expected 1 values of per-thread elements, one for each axis, got 2");
   EXPECT_EQ(errorOf({64, 0}, good), "expected extents between 1 and 1048576, got 0 on axis 1");
   EXPECT_EQ(errorOf({1, 1, 1, 1, 1}, good), "expected at most 4 axes, got 5");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.lanes = {4, 4}; })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
+                      p.lanes = {4, 4};
+                    })),
             "expected lanes that multiply to 32, got 16");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.lanes = {-4, -8}; })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
+                      p.lanes = {-4, -8};
+                    })),
             "expected lanes between 1 and 65536, got -4");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.order = {1, 1}; })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
+                      p.order = {1, 1};
+                    })),
             "expected an order that names each of the 2 axes once");
   EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.numWarps = 3; })),
             "expected a number of warps that is a multiple of 2, got 3");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.warps = {8, 8}; })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
+                      p.warps = {8, 8};
+                    })),
             "expected whole warps of 32 threads, at most 1024 threads, got 2048");
   EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.numWarps = INT64_MAX - 1; })),
             "expected whole warps of 32 threads, at most 1024 threads, got 9223372036854775807");

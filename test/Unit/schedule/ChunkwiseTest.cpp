@@ -144,3 +144,41 @@ TEST(Chunkwise, Refused) {
             std::to_string(tile));
   EXPECT_EQ(errorOf(good, forced(16, 256)), "no error");
 }
+
+/// Several writes per token: whole tiles of tokens, whose rows stay in the warp of the token.
+TEST(Chunkwise, SeveralRowsPerToken) {
+  for (auto [rows, chunk] : {std::pair<int64_t, int64_t>{2, 32}, {4, 64}, {8, 128}}) {
+    const RecurrentProblem problem = problemOf(64, 128);
+    llvm::Expected<ChunkPlan> walk = planChunkwise(problem, {}, rows);
+    ASSERT_TRUE(bool(walk)) << llvm::toString(walk.takeError());
+    EXPECT_EQ(walk->chunk, chunk);
+    for (const ChunkPlan &plan : {*walk, planPreparation(problem, *walk)}) {
+      EXPECT_EQ(plan.rowsPerToken, rows);
+      EXPECT_EQ(plan.tokensPerChunk(), 16);
+      expectRowsToWarps(plan.tokens, 16, 64, plan.block.warps);
+      expectRowsToWarps(plan.rows, chunk, 64, plan.block.warps);
+      expectRowsToWarps(plan.pairs, chunk, chunk, plan.block.warps);
+      expectRowsToWarps(plan.reads, 16, chunk, plan.block.warps);
+      EXPECT_EQ(plan.rows.perThread[0], rows * plan.tokens.perThread[0]);
+      EXPECT_LE(plan.block.warps * layout::kWarpSize, 1024);
+    }
+  }
+  auto error = [](int64_t rows, const ChunkOverrides &overrides) {
+    llvm::Expected<ChunkPlan> plan = planChunkwise(problemOf(64, 64), overrides, rows);
+    return plan ? "no error" : llvm::toString(plan.takeError());
+  };
+  EXPECT_EQ(error(16, {}), "expected at most 8 rows per token, got 16");
+  EXPECT_EQ(error(4, forced(32)),
+            "chunk: expected at least 64 rows, 16 times those of a token, got 32");
+  EXPECT_EQ(error(2, forced(128)), "no error");
+  EXPECT_EQ(error(2, forced(32, 512)),
+            "value-tile: expected a power of two times 16, at most 16 times the chunk's 16 tokens "
+            "and 256, got 512");
+}
+
+TEST(Chunkwise, Parts) {
+  EXPECT_EQ(planOf(problemOf(64, 64)).split.blocksPerPart, 2048);
+  ChunkOverrides overrides;
+  overrides.blocksPerPart = 4;
+  EXPECT_EQ(planOf(problemOf(64, 64), overrides).split.blocksPerPart, 4);
+}

@@ -227,3 +227,56 @@ TEST(HostRows, ProductsHaveTwoParts) {
     }
   }
 }
+
+// Rows of n tensors in turn, each of them back, and the memory of one with its rows repeated: 8
+// rows of 40 columns, in a layout of which a thread has two rows.
+TEST(HostRows, RowsInTurnAndBack) {
+  for (int n : {1, 2, 3, 4}) {
+    const std::string count = std::to_string(n), rows = std::to_string(8 * n);
+    std::string values, types;
+    std::string body;
+    for (int i = 0; i < n; ++i) {
+      const std::string at = std::to_string(8 * i);
+      body += "%r" + at + " = arith.constant " + at + " : index\n%x" + at + " = tile.load %x[%r" +
+              at + ", %c0] axes [0, 1] : !m -> !t\n";
+      values += (i ? ", %x" : "%x") + at;
+      types += i ? ", !t" : "!t";
+    }
+    body += "%w = tile.interleave " + values + " : " + types + " -> !w\n" +
+            "tile.store %w, %y[%c0, %c0] axes [0, 1] : !w, !m\n";
+    for (int i = 0; i < n; ++i)
+      body += "%p" + std::to_string(i) + " = tile.pick " + std::to_string(i) +
+              " of %w : !w -> !t\ntile.store %p" + std::to_string(i) + ", %z[%r" +
+              std::to_string(8 * i) + ", %c0] axes [0, 1] : !t, !m\n";
+    body += "%d = tile.load %a[%c0, %c0] axes [0, 1] repeats [" + count +
+            ", 1] count %n : !d -> !w\ntile.store %d, %u[%c0, %c0] axes [0, 1] : !w, !m\n";
+    HostKernel kernel(
+        "#t = #tile.blocked<per_thread = [2, 2], lanes = [1, 32], warps = [4, 1], order = [1, 0], "
+        "num_warps = 4>\n#w = #tile.blocked<per_thread = [" +
+        std::to_string(2 * n) +
+        ", 2], lanes = [1, 32], warps = [4, 1], order = [1, 0], num_warps = 4>\n!m = memref<" +
+        rows + "x40xf32, strided<[40, 1]>>\n!d = memref<?x40xf32, strided<[40, 1]>>\n" +
+        "!t = tensor<8x40xf32, #t>\n!w = tensor<" + rows + "x40xf32, #w>" + R"(
+        tile.kernel @turns(%a: !d, %x: !m, %y: !m, %z: !m, %u: !m, %n: i32) attributes {threads = 128 : i64} {
+          %c0 = arith.constant 0 : index
+        )" +
+        body + "tile.return\n}");
+    for (int present : {0, 1, 5, 8}) {
+      const size_t size = 8 * n * 40;
+      std::vector<float> x(size), y(size, -7), z(size, -7), u(size, -7), a(8 * 40, noNumber);
+      for (size_t i = 0; i < size; ++i)
+        x[i] = float(i);
+      std::copy_n(x.begin(), present * 40, a.begin());
+      kernel.run({word(a.data()), word(x.data()), word(y.data()), word(z.data()), word(u.data()),
+                  uint64_t(present)});
+      EXPECT_EQ(z, x) << "back";
+      for (int row = 0; row < 8 * n; ++row)
+        for (int column = 0; column < 40; ++column) {
+          ASSERT_EQ(y[row * 40 + column], x[(row % n * 8 + row / n) * 40 + column])
+              << row << " of " << n;
+          ASSERT_EQ(u[row * 40 + column], row / n < present ? x[row / n * 40 + column] : 0)
+              << row << " of " << n << ", " << present << " present";
+        }
+    }
+  }
+}
