@@ -57,7 +57,12 @@
 // PREPARE:       scf.if %{{.+}} {
 // PREPARE-NEXT:    tile.grid_wait
 // PREPARE:       scf.for {{.*}} -> (i32, i32)
-// PREPARE:       tile.store_image {{.*}} offset 0 as !tile.shared<32x64xbf16, #tile.swizzled<128>>
+// Odd parts have the second half of the workspace: the first one is being walked.
+// PREPARE:       %[[ODD:.+]] = arith.andi %{{arg[0-9]+}}, %c1_i32 : i32
+// PREPARE-NEXT:  %[[HALF:.+]] = arith.muli %[[ODD]], %{{arg[0-9]+}} : i32
+// PREPARE-NEXT:  %[[SUM:.+]] = arith.addi %{{.+}}, %[[HALF]] : i32
+// PREPARE-NEXT:  %[[AT:.+]] = arith.index_castui %[[SUM]] : i32 to index
+// PREPARE:       tile.store_image {{.*}}[%[[AT]], {{.*}} offset 0 as !tile.shared<32x64xbf16, #tile.swizzled<128>>
 // PREPARE:       tile.decayed_gram
 // PREPARE:       tile.invert_unit_lower
 // PREPARE-NOT:   tile.mma
@@ -70,6 +75,9 @@
 // WALK-LABEL: tile.kernel @delta_prefill(
 // WALK:       tile.grid_wait
 // WALK-NEXT:  tile.grid_release
+// WALK:       %[[ODD:.+]] = arith.andi %{{arg[0-9]+}}, %c1_i32 : i32
+// WALK-NEXT:  %[[HALF:.+]] = arith.muli %[[ODD]], %{{arg[0-9]+}} : i32
+// WALK-NEXT:  arith.addi %{{.+}}, %[[HALF]] : i32
 // WALK:       %[[RING:.+]] = tile.alloc : !tile.shared<2x1x20480xi8
 // WALK:       tile.copy_async
 // A row begins from its slot or from what the part before it left, in f32; it ends in its slot or leaves its state.

@@ -354,23 +354,15 @@ TEST(Layout, BlockedRefusesWithAReason) {
             "expected 1 values of per-thread elements, one for each axis, got 2");
   EXPECT_EQ(errorOf({64, 0}, good), "expected extents between 1 and 1048576, got 0 on axis 1");
   EXPECT_EQ(errorOf({1, 1, 1, 1, 1}, good), "expected at most 4 axes, got 5");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
-                      p.lanes = {4, 4};
-                    })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.lanes = {4, 4}; })),
             "expected lanes that multiply to 32, got 16");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
-                      p.lanes = {-4, -8};
-                    })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.lanes = {-4, -8}; })),
             "expected lanes between 1 and 65536, got -4");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
-                      p.order = {1, 1};
-                    })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.order = {1, 1}; })),
             "expected an order that names each of the 2 axes once");
   EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.numWarps = 3; })),
             "expected a number of warps that is a multiple of 2, got 3");
-  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) {
-                      p.warps = {8, 8};
-                    })),
+  EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.warps = {8, 8}; })),
             "expected whole warps of 32 threads, at most 1024 threads, got 2048");
   EXPECT_EQ(errorOf({64, 64}, with([](auto &p) { p.numWarps = INT64_MAX - 1; })),
             "expected whole warps of 32 threads, at most 1024 threads, got 9223372036854775807");
