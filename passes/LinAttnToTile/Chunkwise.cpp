@@ -31,31 +31,6 @@ namespace dl {
 
 namespace {
 
-/// What the schedule is legal for and yet not served.
-LogicalResult checkServed(analysis::StepAnalysis &step) {
-  auto refuse = [](Operation *at, const Twine &text) {
-    return at->emitOpError("has no chunkwise kernel yet: expected ") << text;
-  };
-  if (step.states.size() != 1)
-    return refuse(step.op, "one state, got " + Twine(step.states.size()));
-  if (step.writes.empty())
-    return refuse(step.op, "a write");
-  constexpr int64_t most = dl::schedule::kMostRowsPerToken;
-  if (int64_t(step.writes.size()) > most)
-    return refuse(step.writes[most].op,
-                  "at most " + Twine(most) + " writes per token, got " + Twine(step.writes.size()));
-  for (const analysis::Decay &decay : step.states.front().decays)
-    if (decay.axis == Axis::Value)
-      return refuse(decay.op, "decays of axis scalar or key, got value");
-  WalkResult walk = WalkResult::advance();
-  for (linattn::ReduceOp reduce : step.op.getBodyRegion().getOps<linattn::ReduceOp>())
-    if (*linattn::axisOf(reduce->getOperand(0).getType()) != Axis::Key) {
-      (void)refuse(reduce, "sums along key only");
-      walk = WalkResult::interrupt();
-    }
-  return failure(walk.wasInterrupted());
-}
-
 struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
   using ScheduleChunkwiseBase::ScheduleChunkwiseBase;
   friend struct dl::ScheduleOptions;
