@@ -61,8 +61,8 @@ Opt<std::string> logType("log-type", cl::init("f32"), cl::value_desc("f32|bf16")
                          cl::desc("Storage type of what is computed for a log; copies of inputs "
                                   "have the inputs' types (default f32)"));
 Opt<std::string> chunk("chunk", cl::init("0"), cl::value_desc("N"), cl::cat(category),
-                       cl::desc("Tokens that a prefill takes at a time: 16, 32, 64 or 128 (default "
-                                "0: chosen)"));
+                       cl::desc("Tokens that a prefill takes at a time, times the writes of each: "
+                                "16, 32, 64 or 128 (default 0: chosen)"));
 List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
          cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
