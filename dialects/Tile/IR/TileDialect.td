@@ -28,6 +28,7 @@ def Tile_Dialect : Dialect {
 
     ```mlir
     #rows = #tile.blocked<per_thread = [8, 4], lanes = [2, 16], warps = [8, 1], order = [1, 0], num_warps = 8>
+    #tokens = #tile.blocked<per_thread = [4, 4], lanes = [2, 16], warps = [8, 1], order = [1, 0], num_warps = 8>
     #row = #tile.blocked<per_thread = [4], lanes = [32], warps = [1], order = [0], num_warps = 8>
     #fa = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [4, 2]>
     #fb = #tile.fragment<"mma.m16n8k16.bf16", "b", warps = [4, 2]>

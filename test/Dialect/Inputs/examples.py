@@ -64,6 +64,11 @@ KERNEL_VALUES_OF = {
     },
     "`tile.expand`": {"k": SLICE},
     "`tile.insert`": {"u": "tensor<64xf32, #tile.slice<0, #rows>>"},
+    "`tile.interleave`": {
+        "first": "tensor<16x128xf32, #tokens>",
+        "second": "tensor<16x128xf32, #tokens>",
+    },
+    "`tile.pick`": {"rows": "tensor<32x128xf32, #rows>"},
     "`tile.local_load`": {"b": "!tile.shared<64x64xbf16, #tile.swizzled<128>>"},
     "`tile.local_store`": {
         "x": "tensor<64x64xbf16, #rows>",
