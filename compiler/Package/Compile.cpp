@@ -337,14 +337,18 @@ static schedule::RecurrentOverrides forcedBy(const KernelRequest &request) {
   return {request.valueTile, request.keyLanes, request.keyWarps, request.minBlocks};
 }
 
+/// Whether it keeps states in registers as planRecurrent deals them, on a GPU.
+static bool isRecurrentOnGPU(const KernelRequest &request) {
+  bool isScheduled = request.schedule == "recurrent" || (request.isLog() && request.kind != "plan");
+  return request.target->isGPU() && isScheduled;
+}
+
 /// The ways to schedule the request, best first.
 static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
   std::vector<KernelRequest> result;
-  bool isScheduled = request.schedule == "recurrent" || (request.isLog() && request.kind != "plan");
-  bool choose = request.target->isGPU() && isScheduled && findAssembler();
-  schedule::RecurrentOverrides forced = forcedBy(request);
+  bool choose = isRecurrentOnGPU(request) && findAssembler();
   for (const schedule::RecurrentOverrides &overrides :
-       schedule::recurrentAlternatives(problemOf(request), forced)) {
+       schedule::recurrentAlternatives(problemOf(request), forcedBy(request))) {
     result.push_back(request);
     result.back().keyWarps = overrides.keyWarps;
     if (!choose)
@@ -358,8 +362,7 @@ static std::vector<KernelRequest> alternativesOf(const KernelRequest &request) {
 /// bits.
 static std::vector<KernelRequest> narrower(const KernelRequest &request) {
   std::vector<KernelRequest> result;
-  bool isScheduled = request.schedule == "recurrent" || (request.isLog() && request.kind != "plan");
-  if (!request.target->isGPU() || !isScheduled || request.valueTile != 0)
+  if (!isRecurrentOnGPU(request) || request.valueTile != 0)
     return result;
   KernelRequest half = request;
   do {

@@ -25,10 +25,7 @@ struct Explained {
 } // namespace
 
 static FailureOr<Explained> explain(Session &session, ArrayRef<KernelRequest> requests) {
-  FailureOr<linattn::OperatorOp> op = session.prepare(requests.front());
-  if (failed(op))
-    return failure();
-  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
+  FailureOr<analysis::StepAnalysis> step = session.analyze(requests.front());
   if (failed(step))
     return failure();
   std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);

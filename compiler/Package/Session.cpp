@@ -42,6 +42,13 @@ FailureOr<linattn::OperatorOp> Session::prepare(const KernelRequest &request) {
   return *module->getOps<linattn::OperatorOp>().begin();
 }
 
+FailureOr<analysis::StepAnalysis> Session::analyze(const KernelRequest &request) {
+  FailureOr<linattn::OperatorOp> op = prepare(request);
+  if (failed(op))
+    return failure();
+  return analysis::StepAnalysis::compute(*op);
+}
+
 std::string dl::package::print(Operation *op) {
   std::string text;
   llvm::raw_string_ostream stream(text);

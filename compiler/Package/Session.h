@@ -13,6 +13,7 @@
 #include "dialects/LinAttn/IR/LinAttn.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/Analysis/StepAnalysis.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -28,6 +29,8 @@ public:
   mlir::LogicalResult isolate(llvm::StringRef symbol);
   /// The requested operator, alone, with options set and ops expanded.
   mlir::FailureOr<linattn::OperatorOp> prepare(const KernelRequest &request);
+  /// What it computes.
+  mlir::FailureOr<analysis::StepAnalysis> analyze(const KernelRequest &request);
 
   template <typename Options>
   mlir::LogicalResult run(void (*build)(mlir::OpPassManager &, const Options &),

@@ -78,10 +78,7 @@ LogicalResult dl::package::checkLegal(const Spec &spec, ArrayRef<KernelRequest> 
   if (asked.empty())
     return success();
   Session session(spec, diagnostics);
-  FailureOr<linattn::OperatorOp> op = session.prepare(requests.front());
-  if (failed(op))
-    return failure();
-  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
+  FailureOr<analysis::StepAnalysis> step = session.analyze(requests.front());
   if (failed(step) || failed(step->require(asked)))
     return failure();
   return success(llvm::all_of(asked, [&](analysis::Schedule schedule) {
@@ -93,10 +90,7 @@ LogicalResult dl::package::checkLegal(const Spec &spec, ArrayRef<KernelRequest> 
 static FailureOr<int64_t> proposeWindow(const Spec &spec, const KernelRequest &request,
                                         std::string &diagnostics) {
   Session session(spec, diagnostics);
-  FailureOr<linattn::OperatorOp> op = session.prepare(request);
-  if (failed(op))
-    return failure();
-  FailureOr<analysis::StepAnalysis> step = analysis::StepAnalysis::compute(*op);
+  FailureOr<analysis::StepAnalysis> step = session.analyze(request);
   if (failed(step))
     return failure();
   std::optional<analysis::LogEntry> entry = analysis::LogEntry::compute(*step);
@@ -104,7 +98,7 @@ static FailureOr<int64_t> proposeWindow(const Spec &spec, const KernelRequest &r
     return step->require(analysis::Schedule::Log);
   llvm::Expected<schedule::LogPlan> plan = schedule::planLog(logProblem(*step, *entry, request));
   if (!plan)
-    return op->emitError() << llvm::toString(plan.takeError());
+    return step->op.emitError() << llvm::toString(plan.takeError());
   return plan->window;
 }
 

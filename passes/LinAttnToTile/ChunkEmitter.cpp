@@ -114,6 +114,12 @@ Value ChunkEmitter::zero(RankedTensorType type) {
       builder, loc, DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
 }
 
+Value ChunkEmitter::integers(Type type, int32_t value) {
+  return arith::ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(cast<RankedTensorType>(type), builder.getI32IntegerAttr(value)));
+}
+
 Value ChunkEmitter::asTokens(Value number) {
   if (isa<RankedTensorType>(number.getType()))
     return number;
@@ -378,16 +384,10 @@ Value ChunkEmitter::systemOf(unsigned number) {
   const ChunkRows::Matrix &matrix = rows.matrices[number];
   RankedTensorType pairs = layouts.pairs(builder.getF32Type());
   RankedTensorType tokens = layouts.tokens(builder.getF32Type());
-  auto number32 = [&](int64_t value) {
-    return arith::ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(layouts.tokens(builder.getI32Type()),
-                               builder.getI32IntegerAttr(int32_t(value))));
-  };
   SmallVector<Value> factors(rows.count), unseen(rows.count);
   bool enters = false, isOne = rows.count == 1;
   for (auto [row, write] : llvm::enumerate(step.writes)) {
-    unseen[row] = number32(matrix.unseen[row]);
+    unseen[row] = integers(layouts.tokens(builder.getI32Type()), matrix.unseen[row]);
     const Coefficient *gamma = matrix.reads[row] ? write.value.find(*matrix.reads[row]) : nullptr;
     if (!gamma || rows.feedback.at({unsigned(row), *matrix.reads[row]}).matrix != number)
       continue;
@@ -418,14 +418,9 @@ Value ChunkEmitter::pairsOf(ChunkPlace place, Value diagonal) {
   Value row = coordinate(builder, loc, reads, 0), column = coordinate(builder, loc, reads, 1);
   if (rows.count > 1) {
     gram = tile::PickOp::create(builder, loc, reads, place.row, gram);
-    auto integers = cast<RankedTensorType>(row.getType());
-    auto all = [&](int64_t value) {
-      return arith::ConstantOp::create(
-          builder, loc,
-          DenseElementsAttr::get(integers, builder.getI32IntegerAttr(int32_t(value))));
-    };
-    row = arith::AddIOp::create(
-        builder, loc, arith::MulIOp::create(builder, loc, row, all(rows.count)), all(place.row));
+    Type type = row.getType();
+    row = arith::MulIOp::create(builder, loc, row, integers(type, rows.count));
+    row = arith::AddIOp::create(builder, loc, row, integers(type, place.row));
   }
   Value rest = zero(reads);
   if (diagonal)
@@ -485,19 +480,15 @@ Value ChunkEmitter::localWrites() {
   RankedTensorType values = layouts.values(ChunkSide::Writes, builder.getF32Type());
   if (rows.count == 1)
     return localsOf(step.writes.front().value, ChunkSide::Writes);
-  RankedTensorType integers = values.clone(builder.getI32Type());
-  auto all = [&](int64_t value) {
-    return arith::ConstantOp::create(
-        builder, loc, DenseElementsAttr::get(integers, builder.getI32IntegerAttr(int32_t(value))));
-  };
-  Value row = arith::AndIOp::create(builder, loc, coordinate(builder, loc, integers, 1),
-                                    all(rows.count - 1));
+  Value row = coordinate(builder, loc, values, 1);
+  Type type = row.getType();
+  row = arith::AndIOp::create(builder, loc, row, integers(type, rows.count - 1));
   Value written;
   for (auto [i, write] : llvm::enumerate(step.writes))
     if (Value local = localsOf(write.value, ChunkSide::Writes))
-      written =
-          arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::eq, row, all(i)),
-                                  local, written ? written : zero(values));
+      written = arith::SelectOp::create(builder, loc,
+                                        compare(arith::CmpIPredicate::eq, row, integers(type, i)),
+                                        local, written ? written : zero(values));
   return written;
 }
 

@@ -131,6 +131,7 @@ private:
   mlir::Value add(mlir::Value a, mlir::Value b);      ///< null stands for zero
   mlir::Value exp(mlir::Value x);
   mlir::Value zero(mlir::RankedTensorType type);
+  mlir::Value integers(mlir::Type type, int32_t value); ///< all of them this one
 
   // Coefficients
   mlir::Value emitFactor(const analysis::Factor &factor, ChunkSide side = ChunkSide::Writes);
