@@ -222,6 +222,7 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
     setOptions(request, options);
     options.chunk = request.chunk;
     options.partBlocks = request.partBlocks;
+    options.products = request.products;
     options.part = request.part;
     return session.run<ChunkwiseOptions>(buildChunkwisePipeline, options);
   }

@@ -33,8 +33,9 @@ struct KernelRequest {
   int64_t valueTile = 0, keyLanes = 0, keyWarps = 0,
           minBlocks = 0; ///< of the schedule; 0: chosen
 
-  int64_t chunk = 0;        ///< prefill: rows taken at a time; 0: chosen
-  int64_t partBlocks = 0;   ///< prefill: blocks that prepare a part, at least; 0: chosen
+  int64_t chunk = 0;                 ///< prefill: rows taken at a time; 0: chosen
+  int64_t partBlocks = 0;            ///< prefill: blocks that prepare a part, at least; 0: chosen
+  std::string products = "mma.sync"; ///< prefill: instructions of the walk's products, or "wgmma"
   std::string part = "all"; ///< prefill: "all" it does, or "walk" behind a kernel that "prepare"s
 
   // Of the kernels of a log, see isLog().

@@ -90,6 +90,7 @@ void dl::buildChunkwisePipeline(OpPassManager &manager, const ChunkwiseOptions &
   auto schedule = scheduleOptions<ScheduleChunkwiseOptions>(options);
   schedule.chunk = options.chunk;
   schedule.partBlocks = options.partBlocks;
+  schedule.products = options.products;
   schedule.part = options.part;
   manager.addPass(createScheduleChunkwise(schedule));
   manager.addPass(createCanonicalizerPass());

@@ -19,6 +19,17 @@ template <typename... Args> static llvm::Error refuse(const char *format, Args &
   return llvm::createStringError(llvm::formatv(format, std::forward<Args>(args)...).str());
 }
 
+llvm::StringRef schedule::stringify(Products products) {
+  return products == Products::Wgmma ? "wgmma" : "mma.sync";
+}
+
+llvm::Expected<Products> schedule::parseProducts(llvm::StringRef name) {
+  for (Products products : {Products::MmaSync, Products::Wgmma})
+    if (name == stringify(products))
+      return products;
+  return refuse("products: expected mma.sync or wgmma, got '{0}'", name);
+}
+
 /// Whole rows to warps, columns to lanes, as many side by side as they are wide.
 static layout::BlockedParams rowsToWarps(int64_t rows, int64_t columns, int64_t warps) {
   layout::BlockedParams params;
@@ -60,16 +71,20 @@ llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &proble
                   problem.keyDim);
   if (problem.valueDim < 4 || problem.valueDim > 256 || problem.valueDim % 4 != 0)
     return refuse("value-dim: expected a multiple of 4 from 4 to 256, got {0}", problem.valueDim);
-  // Four warps, one for each quarter of an SM, unless V is too narrow.
+  // Four warps, one for each quarter of an SM, unless V is too narrow. wgmma is issued by four.
+  plan.products = overrides.products;
+  const int64_t narrowest = plan.products == Products::Wgmma ? 4 * kTile : kTile;
   int64_t tile = overrides.valueTile;
   if (tile == 0)
     tile = problem.valueDim > 2 * kTile ? 4 * kTile : problem.valueDim > kTile ? 2 * kTile : kTile;
+  if (overrides.valueTile == 0)
+    tile = std::max(tile, narrowest);
   int64_t warps = tile / kTile;
-  if (tile % kTile != 0 || warps < 1 || warps > 16 || !llvm::isPowerOf2_64(warps) ||
+  if (tile % narrowest != 0 || warps < 1 || warps > 16 || !llvm::isPowerOf2_64(warps) ||
       plan.tokensPerChunk() % warps != 0)
-    return refuse("value-tile: expected a power of two times {0}, at most {0} times the chunk's "
-                  "{1} tokens and 256, got {2}",
-                  kTile, plan.tokensPerChunk(), tile);
+    return refuse("value-tile: expected a power of two times {0}, at most {1} times the chunk's "
+                  "{2} tokens and 256, got {3}",
+                  narrowest, kTile, plan.tokensPerChunk(), tile);
   plan.block.valueTile = tile;
   plan.block.warps = warps;
   plan.block.minBlocks = overrides.minBlocks ? overrides.minBlocks : 1;

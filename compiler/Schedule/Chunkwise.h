@@ -40,12 +40,20 @@ inline bool isBoundInGramBlocks(double bound) { return -kGramBlock * bound <= kW
 /// A chunk has 16 tokens at least, the tile of its outputs, and 128 rows at most.
 constexpr int64_t kMostRowsPerToken = 8;
 
+/// The instructions of the walk's products. With wgmma all accumulators are transposed, since it
+/// takes its second factor from shared memory alone.
+enum class Products : uint8_t { MmaSync, Wgmma };
+llvm::StringRef stringify(Products products);
+/// By name; the error lists what exists.
+llvm::Expected<Products> parseProducts(llvm::StringRef name);
+
 /// Forced values for tests and tuning; 0 lets the model decide.
 struct ChunkOverrides {
   int64_t chunk = 0;     ///< C, rows taken at a time
   int64_t valueTile = 0; ///< columns of V per block
   int64_t minBlocks = 0; ///< resident blocks per SM
   int64_t blocksPerPart = 0;
+  Products products = Products::MmaSync;
 };
 
 /// How many parts a launch of two kernels is cut into: as many as all of these allow. A part of few
@@ -61,6 +69,7 @@ struct ChunkSplit {
 
 struct ChunkPlan {
   int64_t chunk = 0, rowsPerToken = 1;
+  Products products = Products::MmaSync;
   RecurrentPlan block;          ///< the tile of V, warps; `state` serves zeros of null rows alone
   layout::BlockedParams tokens; ///< of C / n x K
   layout::BlockedParams rows;   ///< of C x K

@@ -29,7 +29,7 @@ Value CrossInBlock::vector(Value value, RankedTensorType type) {
 /// The buffers may still be read for the chunk before.
 void CrossInBlock::start() { tile::BarrierOp::create(builder, loc, /*async_proxy=*/false); }
 
-void CrossInBlock::ready() { tile::BarrierOp::create(builder, loc, /*async_proxy=*/false); }
+void CrossInBlock::ready() { tile::BarrierOp::create(builder, loc, readsByDescriptor); }
 
 //===----------------------------------------------------------------------===//
 // Fields
@@ -39,8 +39,9 @@ void CrossInBlock::ready() { tile::BarrierOp::create(builder, loc, /*async_proxy
 static constexpr int64_t kFieldAlignment = 128, kRowAlignment = 2048;
 
 int64_t WorkspaceFields::next(tile::SharedType type) {
-  int64_t start = end;
-  end = llvm::alignTo(start + llvm::cantFail(tile::getLayout(type)).totalBytes(), kFieldAlignment);
+  layout::SharedLayout layout = llvm::cantFail(tile::getLayout(type));
+  int64_t start = llvm::alignTo(end, std::max(kFieldAlignment, layout.alignment()));
+  end = start + layout.totalBytes();
   return start;
 }
 
@@ -78,8 +79,9 @@ Value CrossToMemory::vector(Value value, RankedTensorType type) {
 //===----------------------------------------------------------------------===//
 
 CrossFromMemory::CrossFromMemory(OpBuilder &builder, Location loc, Value workspace,
-                                 Value firstChunk, Value head)
-    : builder(builder), loc(loc), workspace(workspace), head(head) {
+                                 Value firstChunk, Value head, bool readsByDescriptor)
+    : builder(builder), loc(loc), workspace(workspace), head(head),
+      readsByDescriptor(readsByDescriptor) {
   int64_t bytes = cast<MemRefType>(workspace.getType()).getShape().back();
   rowType = plainRow({bytes}, builder.getI8Type());
   ring = tile::AllocOp::create(builder, loc, plainRow({2, 1, bytes}, builder.getI8Type()));
@@ -101,7 +103,7 @@ void CrossFromMemory::startChunk(Value turn, Value nextChunk) {
   // Behind the barrier every thread sees what all have copied, and none still reads the buffer
   // of the chunk before.
   tile::CopyWaitOp::create(builder, loc, 0);
-  tile::BarrierOp::create(builder, loc, /*async_proxy=*/false);
+  tile::BarrierOp::create(builder, loc, readsByDescriptor);
   fetch(nextChunk, arith::XOrIOp::create(builder, loc, stage, one));
   row = stageOf(stage);
 }

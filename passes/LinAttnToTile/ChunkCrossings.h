@@ -19,10 +19,12 @@
 
 namespace dl {
 
-/// In one kernel, by way of shared memory.
+/// In one kernel, by way of shared memory. `readsByDescriptor`: products read it past the caches
+/// and orders of plain accesses (wgmma).
 class CrossInBlock : public ChunkCrossing {
 public:
-  CrossInBlock(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
+  CrossInBlock(mlir::OpBuilder &builder, mlir::Location loc, bool readsByDescriptor)
+      : builder(builder), loc(loc), readsByDescriptor(readsByDescriptor) {}
   void start() override;
   mlir::Value matrix(mlir::Value value, tile::SharedType type) override;
   mlir::Value vector(mlir::Value value, mlir::RankedTensorType type) override;
@@ -31,6 +33,7 @@ public:
 private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
+  const bool readsByDescriptor;
 };
 
 /// Where the fields of a workspace's rows are.
@@ -72,7 +75,7 @@ class CrossFromMemory : public ChunkCrossing {
 public:
   /// The builder is before the loop, which starts with `firstChunk`.
   CrossFromMemory(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value workspace,
-                  mlir::Value firstChunk, mlir::Value head);
+                  mlir::Value firstChunk, mlir::Value head, bool readsByDescriptor);
   /// The builder is at the start of the loop's body: waits for the fields of its chunk, number
   /// `turn` (i32), and orders those of `nextChunk`.
   void startChunk(mlir::Value turn, mlir::Value nextChunk);
@@ -88,6 +91,7 @@ private:
   mlir::Location loc;
   WorkspaceFields fields;
   mlir::Value workspace, head, ring, row;
+  const bool readsByDescriptor;
   tile::SharedType rowType;
 };
 

@@ -9,13 +9,12 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/LinAttnToTile/BlockEmitter.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace dl;
 using analysis::Coefficient;
-using analysis::Factor;
-using analysis::Product;
 using linattn::Axis;
 
 //===----------------------------------------------------------------------===//
@@ -26,19 +25,28 @@ using linattn::Axis;
 /// warps in sixteens on both sides.
 static constexpr llvm::StringLiteral kTransposed = "mma.m16n8k16.bf16",
                                      kPlain = "mma.m16n16k16.bf16";
+static constexpr int64_t kWarpsOfWgmma = 4;
 
 ChunkLayouts::ChunkLayouts(MLIRContext *context, const schedule::ChunkPlan &plan, int64_t keyDim)
     : chunk(plan.chunk), rowsPerToken(plan.rowsPerToken), tokensPerChunk(plan.tokensPerChunk()),
-      keyDim(keyDim), valueTile(plan.block.valueTile), tokenLayout(toAttr(context, plan.tokens)),
+      keyDim(keyDim), valueTile(plan.block.valueTile), warps(plan.block.warps),
+      products(plan.products), tokenLayout(toAttr(context, plan.tokens)),
       rowLayout(toAttr(context, plan.rows)), pairLayout(toAttr(context, plan.pairs)),
-      readLayout(toAttr(context, plan.reads)) {
-  auto fragment = [&](StringRef instruction, StringRef operand, ArrayRef<int64_t> warps) {
-    return tile::FragmentAttr::get(context, instruction, operand, warps);
-  };
-  transposedSum = fragment(kTransposed, "c", {plan.block.warps, 1});
-  transposedFirst = fragment(kTransposed, "a", {plan.block.warps, 1});
-  sum = fragment(kPlain, "c", {1, plan.block.warps});
-  second = fragment(kPlain, "b", {1, plan.block.warps});
+      readLayout(toAttr(context, plan.reads)) {}
+
+/// One instruction of wgmma makes all columns of a sum.
+RankedTensorType ChunkLayouts::transposedSum(int64_t columns, Type element) const {
+  bool isWgmma = products == schedule::Products::Wgmma;
+  std::string instruction =
+      isWgmma ? llvm::formatv("wgmma.m64n{0}k16.bf16", columns).str() : kTransposed.str();
+  int64_t groups = isWgmma ? warps / kWarpsOfWgmma : warps;
+  return RankedTensorType::get(
+      {valueTile, columns}, element,
+      tile::FragmentAttr::get(element.getContext(), instruction, "c", {groups, 1}));
+}
+
+Attribute ChunkLayouts::plain(StringRef operand) const {
+  return tile::FragmentAttr::get(tokenLayout.getContext(), kPlain, operand, {1, warps});
 }
 
 static RankedTensorType sliceOf(RankedTensorType type, int64_t axis) {
@@ -60,24 +68,35 @@ RankedTensorType ChunkLayouts::reads(Type element) const {
   return RankedTensorType::get({tokensPerChunk, chunk}, element, readLayout);
 }
 RankedTensorType ChunkLayouts::values(ChunkSide side, Type element) const {
-  return side == ChunkSide::Writes
-             ? RankedTensorType::get({valueTile, chunk}, element, transposedSum)
-             : RankedTensorType::get({tokensPerChunk, valueTile}, element, sum);
+  if (isTransposed(side))
+    return transposedSum(side == ChunkSide::Writes ? chunk : tokensPerChunk, element);
+  return RankedTensorType::get({tokensPerChunk, valueTile}, element, plain("c"));
+}
+/// Transposed values of 16 bits are exchanged in blocks of eight tokens; of 32 bits, those of a row
+/// of lanes fill a sector as they are.
+RankedTensorType ChunkLayouts::valuesInMemory(ChunkSide side, Type element) const {
+  RankedTensorType type = values(side, element);
+  if (products != schedule::Products::Wgmma || element.getIntOrFloatBitWidth() != 16)
+    return type;
+  return RankedTensorType::get({type.getDimSize(1), valueTile}, element, plain("c"));
 }
 RankedTensorType ChunkLayouts::valueRows(ChunkSide side, Type element) const {
-  return sliceOf(values(side, element), side == ChunkSide::Writes ? 0 : 1);
+  return sliceOf(values(side, element), isTransposed(side) ? 0 : 1);
 }
 RankedTensorType ChunkLayouts::valueColumns(ChunkSide side, Type element) const {
-  return sliceOf(values(side, element), side == ChunkSide::Writes ? 1 : 0);
+  return sliceOf(values(side, element), isTransposed(side) ? 1 : 0);
 }
-RankedTensorType ChunkLayouts::state(Type element) const {
-  return RankedTensorType::get({valueTile, keyDim}, element, transposedSum);
-}
-RankedTensorType ChunkLayouts::firstFactor(RankedTensorType type, Type element) const {
-  return RankedTensorType::get(type.getShape(), element, transposedFirst);
+RankedTensorType ChunkLayouts::state(Type element) const { return transposedSum(keyDim, element); }
+RankedTensorType ChunkLayouts::firstFactor(RankedTensorType type, RankedTensorType sum,
+                                           Type element) const {
+  auto fragment = cast<tile::FragmentAttr>(sum.getEncoding());
+  return RankedTensorType::get(type.getShape(), element,
+                               tile::FragmentAttr::get(element.getContext(),
+                                                       fragment.getInstruction(), "a",
+                                                       fragment.getWarps()));
 }
 RankedTensorType ChunkLayouts::secondFactor(RankedTensorType type, Type element) const {
-  return RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, element, second);
+  return RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, element, plain("b"));
 }
 tile::SharedType ChunkLayouts::shared(RankedTensorType matrix) const {
   MLIRContext *context = matrix.getContext();
@@ -150,7 +169,7 @@ Value ChunkEmitter::onValues(Value tokens, ChunkSide side) {
       tokens = inRows(SmallVector<Value>(rows.count, tokens));
     Value vector = crossing.vector(tokens, layouts.valueRows(side, f32));
     result = tile::ExpandOp::create(builder, loc, layouts.values(side, f32), vector,
-                                    side == ChunkSide::Writes ? 0 : 1);
+                                    layouts.isTransposed(side) ? 0 : 1);
   }
   return result;
 }
@@ -324,13 +343,13 @@ Value ChunkEmitter::onDiagonal(const analysis::Read &read, ChunkPlace place) {
   return ifThere(sum);
 }
 
-static Value toBF16(OpBuilder &builder, Location loc, Value value) {
+Value ChunkEmitter::toBF16(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   return arith::TruncFOp::create(builder, loc, type.clone(builder.getBF16Type()), value);
 }
 
 Value ChunkEmitter::toShared(Value matrix) {
-  Value narrow = toBF16(builder, loc, matrix);
+  Value narrow = toBF16(matrix);
   return crossing.matrix(narrow, layouts.shared(cast<RankedTensorType>(narrow.getType())));
 }
 
@@ -375,7 +394,7 @@ Value ChunkEmitter::onPairs(Value numbers, RankedTensorType pairs) {
   return tile::ExpandOp::create(builder, loc, pairs.clone(type.getElementType()), vector, 1);
 }
 
-static Value coordinate(OpBuilder &builder, Location loc, RankedTensorType type, int64_t axis) {
+Value ChunkEmitter::coordinate(RankedTensorType type, int64_t axis) {
   return tile::CoordinateOp::create(builder, loc, type.clone(builder.getI32Type()), axis);
 }
 
@@ -404,18 +423,18 @@ Value ChunkEmitter::systemOf(unsigned number) {
   Value term = isOne ? gram : multiply(gram, onPairs(inRows(factors), pairs));
   if (!llvm::any_of(matrix.unseen, [](unsigned rows) { return rows != 0; }))
     return term;
-  Value end = arith::SubIOp::create(builder, loc, coordinate(builder, loc, pairs, 0),
-                                    onPairs(inRows(unseen), pairs));
-  return arith::SelectOp::create(
-      builder, loc, compare(arith::CmpIPredicate::slt, coordinate(builder, loc, pairs, 1), end),
-      term, zero(pairs));
+  Value end =
+      arith::SubIOp::create(builder, loc, coordinate(pairs, 0), onPairs(inRows(unseen), pairs));
+  return arith::SelectOp::create(builder, loc,
+                                 compare(arith::CmpIPredicate::slt, coordinate(pairs, 1), end),
+                                 term, zero(pairs));
 }
 
 /// N of an output read.
 Value ChunkEmitter::pairsOf(ChunkPlace place, Value diagonal) {
   RankedTensorType reads = layouts.reads(builder.getF32Type());
   Value gram = grams[place.matrix];
-  Value row = coordinate(builder, loc, reads, 0), column = coordinate(builder, loc, reads, 1);
+  Value row = coordinate(reads, 0), column = coordinate(reads, 1);
   if (rows.count > 1) {
     gram = tile::PickOp::create(builder, loc, reads, place.row, gram);
     Type type = row.getType();
@@ -444,65 +463,17 @@ void ChunkEmitter::emitSystem() {
   // Less the unit matrix, which takes no product. Tokens with one key have one number along a
   // diagonal: rounded, it is wrong for all of them in the same direction, and reads add that up
   // over the chunk. So what the rounding takes away is a factor too.
-  Value isBelow = compare(arith::CmpIPredicate::sgt, coordinate(builder, loc, pairs, 0),
-                          coordinate(builder, loc, pairs, 1));
+  Value isBelow = compare(arith::CmpIPredicate::sgt, coordinate(pairs, 0), coordinate(pairs, 1));
   Value below = arith::SelectOp::create(
       builder, loc, isBelow, tile::InvertUnitLowerOp::create(builder, loc, system), zero(pairs));
   inverse = toShared(below);
-  Value rounded = arith::ExtFOp::create(builder, loc, pairs, toBF16(builder, loc, below));
+  Value rounded = arith::ExtFOp::create(builder, loc, pairs, toBF16(below));
   inverseRest = toShared(arith::SubFOp::create(builder, loc, below, rounded));
 }
 
 //===----------------------------------------------------------------------===//
-// The walk
+// All of it
 //===----------------------------------------------------------------------===//
-
-Value ChunkEmitter::asFirst(Value accumulator) {
-  Value narrow = toBF16(builder, loc, accumulator);
-  auto type = cast<RankedTensorType>(narrow.getType());
-  return tile::ConvertOp::create(builder, loc, layouts.firstFactor(type, type.getElementType()),
-                                 narrow);
-}
-
-Value ChunkEmitter::asSecond(Value accumulator) {
-  Value narrow = toBF16(builder, loc, accumulator);
-  auto type = cast<RankedTensorType>(narrow.getType());
-  return tile::TransposeOp::create(builder, loc, layouts.secondFactor(type, type.getElementType()),
-                                   narrow);
-}
-
-Value ChunkEmitter::product(Value a, Value b, Value c, bool transposed) {
-  return tile::MmaOp::create(builder, loc, a, b, c, transposed);
-}
-
-/// What the writes are made of besides reads, each in its rows; null stands for zero.
-Value ChunkEmitter::localWrites() {
-  RankedTensorType values = layouts.values(ChunkSide::Writes, builder.getF32Type());
-  if (rows.count == 1)
-    return localsOf(step.writes.front().value, ChunkSide::Writes);
-  Value row = coordinate(builder, loc, values, 1);
-  Type type = row.getType();
-  row = arith::AndIOp::create(builder, loc, row, integers(type, rows.count - 1));
-  Value written;
-  for (auto [i, write] : llvm::enumerate(step.writes))
-    if (Value local = localsOf(write.value, ChunkSide::Writes))
-      written = arith::SelectOp::create(builder, loc,
-                                        compare(arith::CmpIPredicate::eq, row, integers(type, i)),
-                                        local, written ? written : zero(values));
-  return written;
-}
-
-/// B, transposed.
-Value ChunkEmitter::emitWrites(Value state) {
-  Value written = localWrites();
-  if (!written)
-    written = zero(layouts.values(ChunkSide::Writes, builder.getF32Type()));
-  if (!feedbackInShared)
-    return written;
-  written = product(asFirst(state), feedbackInShared, written);
-  Value factor = asFirst(written);
-  return product(factor, inverseRest, product(factor, inverse, written));
-}
 
 FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
                                     llvm::function_ref<void(unsigned, Value)> store) {
@@ -519,18 +490,5 @@ FailureOr<Value> ChunkEmitter::emit(Value state, Value count,
   emitGrams();
   emitSystem();
   crossing.ready();
-  RankedTensorType values = layouts.values(ChunkSide::Outputs, builder.getF32Type());
-  Value writes = emitWrites(state);
-  Value stateFactor = asSecond(state), writesFactor = asSecond(writes);
-  llvm::DenseMap<unsigned, Value> results;
-  for (auto &[number, factors] : outputs)
-    results[number] =
-        product(factors.pairs, writesFactor, product(factors.inShared, stateFactor, zero(values)));
-  for (auto [i, output] : llvm::enumerate(step.outputs)) {
-    Value sum = localsOf(output.form, ChunkSide::Outputs);
-    for (const analysis::ReadTerm &term : output.form.reads)
-      sum = add(sum, multiply(results[term.read], valuesOf(term.coefficient, ChunkSide::Outputs)));
-    store(i, sum ? sum : zero(values));
-  }
-  return product(asFirst(writes), writesInShared, decayOfChunk(state), /*transposed=*/true);
+  return emitWalk(state, store);
 }

@@ -20,9 +20,9 @@
 // Values live in three places. Keys and numbers of tokens are T x K and T, over all threads
 // (ChunkPlan::tokens), and get to rows, C x K and C, without leaving their thread. What has a
 // column of V is in accumulators: what writes are made of is transposed, VT x C, as is the state;
-// outputs are T x VT. A transposed accumulator is, without leaving its thread, the first factor of
-// a product that is transposed and the second of one that is not. All other factors lie in shared
-// memory.
+// outputs are T x VT, or transposed too. A transposed accumulator is, without leaving its thread,
+// the first factor of a product that is transposed and, of mma.sync, the second of one that is not:
+// wgmma takes no second factor from registers. All other factors lie in shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,21 +50,32 @@ struct ChunkLayouts {
   mlir::RankedTensorType rowKeys(mlir::Type element) const;   ///< C x K
   mlir::RankedTensorType pairs(mlir::Type element) const;     ///< C x C
   mlir::RankedTensorType reads(mlir::Type element) const;     ///< T x C, one row of each token
-  /// VT x C for writes, T x VT for outputs.
+  /// VT x C for writes; T x VT for outputs, or VT x T where they are transposed.
   mlir::RankedTensorType values(ChunkSide side, mlir::Type element) const;
+  bool isTransposed(ChunkSide side) const {
+    return side == ChunkSide::Writes || products == schedule::Products::Wgmma;
+  }
+  /// In memory's order: a token's values side by side in threads, as many as may be.
+  mlir::RankedTensorType valuesInMemory(ChunkSide side, mlir::Type element) const;
   mlir::RankedTensorType valueRows(ChunkSide side, mlir::Type element) const;    ///< C or T, beside
   mlir::RankedTensorType valueColumns(ChunkSide side, mlir::Type element) const; ///< VT, beside
   mlir::RankedTensorType state(mlir::Type element) const;                        ///< VT x K
-  /// A transposed accumulator as the first factor of a transposed product, or as the second one of
-  /// a product that is not.
-  mlir::RankedTensorType firstFactor(mlir::RankedTensorType type, mlir::Type element) const;
+  /// A transposed accumulator as the first factor of a transposed product like `sum`, or as the
+  /// second one of a product that is not.
+  mlir::RankedTensorType firstFactor(mlir::RankedTensorType type, mlir::RankedTensorType sum,
+                                     mlir::Type element) const;
   mlir::RankedTensorType secondFactor(mlir::RankedTensorType type, mlir::Type element) const;
   /// A factor in shared memory, of the shape of a matrix.
   tile::SharedType shared(mlir::RankedTensorType matrix) const;
 
-  int64_t chunk, rowsPerToken, tokensPerChunk, keyDim, valueTile;
-  mlir::Attribute tokenLayout, rowLayout, pairLayout, readLayout, transposedSum, transposedFirst,
-      sum, second;
+  int64_t chunk, rowsPerToken, tokensPerChunk, keyDim, valueTile, warps;
+  schedule::Products products;
+  mlir::Attribute tokenLayout, rowLayout, pairLayout, readLayout;
+
+private:
+  /// VT x `columns`.
+  mlir::RankedTensorType transposedSum(int64_t columns, mlir::Type element) const;
+  mlir::Attribute plain(llvm::StringRef operand) const;
 };
 
 /// How values get from keys and tokens to the accumulators. What is handed over comes in the same
@@ -132,6 +143,8 @@ private:
   mlir::Value exp(mlir::Value x);
   mlir::Value zero(mlir::RankedTensorType type);
   mlir::Value integers(mlir::Type type, int32_t value); ///< all of them this one
+  mlir::Value toBF16(mlir::Value value);
+  mlir::Value coordinate(mlir::RankedTensorType type, int64_t axis);
 
   // Coefficients
   mlir::Value emitFactor(const analysis::Factor &factor, ChunkSide side = ChunkSide::Writes);
@@ -168,11 +181,17 @@ private:
   mlir::Value systemOf(unsigned matrix);
   mlir::Value pairsOf(ChunkPlace place, mlir::Value diagonal);
   mlir::Value toShared(mlir::Value matrix);
-  mlir::Value asFirst(mlir::Value accumulator);
+  mlir::Value asFirst(mlir::Value accumulator, mlir::Value sum);
   mlir::Value asSecond(mlir::Value accumulator);
   mlir::Value product(mlir::Value a, mlir::Value b, mlir::Value c, bool transposed = false);
   mlir::Value localWrites();
-  mlir::Value emitWrites(mlir::Value state);
+  mlir::Value emitRightHandSide(mlir::Value state);
+  mlir::Value solve(mlir::Value rightHandSide);
+  mlir::Value readState(const OutputFactors &factors, mlir::Value state);
+  mlir::Value addWrites(const OutputFactors &factors, mlir::Value writes, mlir::Value sum);
+  mlir::Value emitWalk(mlir::Value state, llvm::function_ref<void(unsigned, mlir::Value)> store);
+  void storeOutputs(const llvm::DenseMap<unsigned, mlir::Value> &results,
+                    llvm::function_ref<void(unsigned, mlir::Value)> store);
 
   unsigned allDecays() const { return step.states.front().decays.size(); }
 

@@ -81,6 +81,11 @@ private:
   void storeState(Value state, Row &row, const ChunkSpan &span);
   SmallVector<Value> stateIndicesOf(Value slot);
 
+  /// Whether a tile of a side is VT x tokens.
+  bool isTransposed(ChunkSide side, RankedTensorType type) const {
+    return places.isTransposed(side) && type == places.values(side, type.getElementType());
+  }
+  bool readsByDescriptor() const { return places.products == schedule::Products::Wgmma; }
   Value startOf(Value row);
   Value firstChunkOf(Value start, Value row);
   Value firstChunkOf(Row &row, Value number);
@@ -133,7 +138,7 @@ Value ChunkKernel::loadParam(BlockArgument param, ChunkSide side) {
       ValueRange{head(param.getType()), firstColumn}, ArrayRef<int64_t>{1},
       builder.getDenseBoolArrayAttr({wholeTiles()}), /*count=*/Value()));
   return tile::ExpandOp::create(builder, loc, places.values(side, builder.getF32Type()), vector,
-                                side == ChunkSide::Writes ? 1 : 0);
+                                places.isTransposed(side) ? 1 : 0);
 }
 
 Value ChunkKernel::loadTile(BlockArgument input, Row &row, Value token, RankedTensorType type,
@@ -161,18 +166,19 @@ SmallVector<Value> ChunkKernel::loadValues(Row &row, Value token) {
     for (BlockArgument input : ChunkEmitter::valuesOf(step, side)) {
       if (input.getArgNumber() >= op.getNumInputs())
         continue;
-      bool isTransposed = side == ChunkSide::Writes;
       Type element = elementOf(where.inputs[input.getArgNumber()]);
+      RankedTensorType type = places.valuesInMemory(side, element);
       SmallVector<int64_t> axes{1, 3}, repeats;
       SmallVector<bool> inBounds{false, wholeTiles()};
-      if (isTransposed) {
+      if (side == ChunkSide::Writes && places.rowsPerToken > 1)
+        repeats = {places.rowsPerToken, 1};
+      if (isTransposed(side, type)) {
         std::swap(axes[0], axes[1]);
         std::swap(inBounds[0], inBounds[1]);
-        if (places.rowsPerToken > 1)
-          repeats = {1, places.rowsPerToken};
+        if (!repeats.empty())
+          std::swap(repeats[0], repeats[1]);
       }
-      values.push_back(
-          loadTile(input, row, token, places.values(side, element), axes, inBounds, repeats));
+      values.push_back(loadTile(input, row, token, type, axes, inBounds, repeats));
     }
   return values;
 }
@@ -198,7 +204,11 @@ void ChunkKernel::bindArguments(ChunkEmitter &emitter, Row &row, Value token,
         emitter.bind(argument, side, loadParam(argument, side));
         continue;
       }
-      emitter.bind(argument, side, toF32(values.front()));
+      Value value = values.front();
+      RankedTensorType type = places.values(side, getElementTypeOrSelf(value.getType()));
+      if (value.getType() != type)
+        value = tile::TransposeOp::create(builder, loc, type, value);
+      emitter.bind(argument, side, toF32(value));
       values = values.drop_front();
     }
 }
@@ -206,10 +216,18 @@ void ChunkKernel::bindArguments(ChunkEmitter &emitter, Row &row, Value token,
 void ChunkKernel::storeOutputTile(unsigned i, Row &row, Value token, Value value) {
   unsigned position = where.outputs[i];
   SmallVector<Value> indices{row.batch, toIndex(token), head(op.getOutputType(i)), firstColumn};
-  tile::StoreOp::create(builder, loc, fromF32(value, elementOf(position)), argument(position),
-                        indices, ArrayRef<int64_t>{1, 3},
-                        builder.getDenseBoolArrayAttr({false, wholeTiles()}),
-                        countFrom(row, token));
+  value = fromF32(value, elementOf(position));
+  RankedTensorType type = places.valuesInMemory(ChunkSide::Outputs, elementOf(position));
+  if (value.getType() != type)
+    value = tile::TransposeOp::create(builder, loc, type, value);
+  SmallVector<int64_t> axes{1, 3};
+  SmallVector<bool> inBounds{false, wholeTiles()};
+  if (isTransposed(ChunkSide::Outputs, type)) {
+    std::swap(axes[0], axes[1]);
+    std::swap(inBounds[0], inBounds[1]);
+  }
+  tile::StoreOp::create(builder, loc, value, argument(position), indices, axes,
+                        builder.getDenseBoolArrayAttr(inBounds), countFrom(row, token));
 }
 
 SmallVector<Value> ChunkKernel::stateIndicesOf(Value slot) {
@@ -299,7 +317,7 @@ LogicalResult ChunkKernel::emitChunk(Row &row, const ChunkSpan &span, const IRMa
     Value following = arith::MinUIOp::create(builder, loc, add(turn, i32(1)), last);
     memory->startChunk(turn, add(span.chunk, toIndex(following)));
   }
-  CrossInBlock inBlock(builder, loc);
+  CrossInBlock inBlock(builder, loc, readsByDescriptor());
   ChunkEmitter emitter(builder, step, rowsOfToken, places,
                        memory ? static_cast<ChunkCrossing &>(*memory) : inBlock);
   bindArguments(emitter, row, token, params, loop.getRegionIterArgs().drop_front());
@@ -316,7 +334,7 @@ LogicalResult ChunkKernel::emitTokens(Row &row, const ChunkSpan &span) {
   IRMapping params = loadParamsOfChunk();
   std::optional<CrossFromMemory> memory;
   if (part == ChunkPart::Walk)
-    memory.emplace(builder, loc, parts.getWorkspace(), span.chunk, valueHead);
+    memory.emplace(builder, loc, parts.getWorkspace(), span.chunk, valueHead, readsByDescriptor());
   SmallVector<Value> values{loadState(row, span)};
   llvm::append_range(values, loadValues(row, span.first));
   auto loop =

@@ -46,8 +46,11 @@ struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
     problem.keyDim = types->keyDim;
     problem.valueDim = types->valueDim;
     const ChunkRows rows = ChunkRows::of(*step);
-    llvm::Expected<dl::schedule::ChunkPlan> plan =
-        dl::schedule::planChunkwise(problem, {chunk, valueTile, minBlocks, partBlocks}, rows.count);
+    llvm::Expected<dl::schedule::Products> instructions = dl::schedule::parseProducts(products);
+    if (!instructions)
+      return op.emitError() << llvm::toString(instructions.takeError());
+    llvm::Expected<dl::schedule::ChunkPlan> plan = dl::schedule::planChunkwise(
+        problem, {chunk, valueTile, minBlocks, partBlocks, *instructions}, rows.count);
     if (!plan)
       return op.emitError() << llvm::toString(plan.takeError());
     if (part != "all" && part != "prepare" && part != "walk")

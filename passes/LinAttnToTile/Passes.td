@@ -85,6 +85,7 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
   let options = kScheduleOptions # [
     Option<"chunk", "chunk", "int64_t", "0", "C, rows taken at a time, one per write of a token: 16, 32, 64 or 128; 0: chosen by the model">,
     Option<"partBlocks", "part-blocks", "int64_t", "0", "blocks that prepare a part of the chunks, at least; 0: chosen by the model">,
+    Option<"products", "products", "std::string", "\"mma.sync\"", "instructions of the walk's products: mma.sync or wgmma">,
     Option<"part", "part", "std::string", "\"all\"", "all, or of the same work in two kernels prepare or walk">
   ];
   let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",

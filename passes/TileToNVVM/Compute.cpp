@@ -376,6 +376,52 @@ static std::optional<SmallVector<int64_t>> withinThreads(const layout::RegisterL
   return result;
 }
 
+/// The pair of registers in `from` of each pair in `to`, if the ones are blocks of 8 x 8 elements
+/// and the others the same with their axes exchanged: element (i, j) of a block is in lane 4 i +
+/// j/2, register j % 2. So it is with accumulators that are transposed.
+static std::optional<SmallVector<int64_t>> transposedBlocks(const layout::RegisterLayout &from,
+                                                            const layout::RegisterLayout &to) {
+  if (from.numThreads != to.numThreads || from.numRegisters != to.numRegisters ||
+      from.numRegisters % 2 != 0)
+    return std::nullopt;
+  auto holds = [&](int64_t pair, int64_t pairOfFrom, int64_t thread) {
+    int64_t lane = thread % layout::kWarpSize, row = lane / 4;
+    return llvm::all_of(llvm::seq<int64_t>(0, 2), [&](int64_t i) {
+      int64_t source = thread - lane + 4 * (2 * (lane % 4) + i) + row / 2;
+      return to.coordinate(thread, 2 * pair + i) ==
+             from.coordinate(source, 2 * pairOfFrom + row % 2);
+    });
+  };
+  auto pairs = llvm::seq<int64_t>(0, to.numRegisters / 2);
+  SmallVector<int64_t> result;
+  for (int64_t pair : pairs) {
+    auto found = llvm::find_if(pairs, [&](int64_t other) { return holds(pair, other, 0); });
+    if (found == pairs.end() || !llvm::all_of(llvm::seq<int64_t>(0, to.numThreads),
+                                              [&](int64_t t) { return holds(pair, *found, t); }))
+      return std::nullopt;
+    result.push_back(*found);
+  }
+  return result;
+}
+
+/// Pairs of elements of 16 bits, each of the block that `pairs` names.
+KernelLowering::Registers KernelLowering::transposeBlocks(ValueRange source,
+                                                          ArrayRef<int64_t> pairs) {
+  Registers result;
+  auto type = VectorType::get(2, source.front().getType());
+  for (int64_t pair : pairs) {
+    Value block = LLVM::PoisonOp::create(builder, loc, type);
+    for (int64_t i : {0, 1})
+      block = LLVM::InsertElementOp::create(builder, loc, block, source[2 * pair + i], i32(i));
+    block = LLVM::BitcastOp::create(builder, loc, builder.getI32Type(), block);
+    block = inlineAssembly("movmatrix.sync.aligned.m8n8.trans.b16 $0, $0;", block, {}).front();
+    block = LLVM::BitcastOp::create(builder, loc, type, block);
+    for (int64_t i : {0, 1})
+      result.push_back(LLVM::ExtractElementOp::create(builder, loc, block, i32(i)));
+  }
+  return result;
+}
+
 /// Where the elements of a tensor lie in shared memory: row-major, with room for the padding of the
 /// layout they come from and of those that read them, so that nothing needs a mask.
 struct KernelLowering::Exchange {
@@ -461,6 +507,11 @@ void KernelLowering::convert(Value value, const layout::RegisterLayout &from,
     return;
   }
   Type element = result.getType().getElementType();
+  if (element.getIntOrFloatBitWidth() == 16)
+    if (std::optional<SmallVector<int64_t>> blocks = transposedBlocks(from, to)) {
+      registers[result] = transposeBlocks(source, *blocks);
+      return;
+    }
   SmallVector<int64_t> reach;
   for (unsigned axis = 0; axis < to.rank(); ++axis)
     reach.push_back(to.covered(axis));

@@ -103,6 +103,16 @@ Value KernelLowering::bufferPointer(Value buffer) {
   return stage ? gep(start, toI64(stage)) : start;
 }
 
+/// Of a buffer and all that are parts of it: descriptors, and swizzles, see addresses.
+static int64_t alignmentOf(TypedValue<SharedType> buffer) {
+  int64_t alignment = llvm::cantFail(getLayout(buffer.getType())).alignment();
+  for (Operation *user : buffer.getUsers())
+    if (isa<StageOp, LocalPartOp>(user))
+      alignment =
+          std::max(alignment, alignmentOf(cast<TypedValue<SharedType>>(user->getResult(0))));
+  return alignment;
+}
+
 int64_t KernelLowering::allocateShared(int64_t bytes, int64_t alignment) {
   int64_t offset = (sharedBytes + alignment - 1) / alignment * alignment;
   sharedBytes = offset + bytes;
@@ -354,6 +364,8 @@ LogicalResult KernelLowering::lowerIf(scf::IfOp branch) {
 LogicalResult KernelLowering::lowerBlock(Block &block) {
   for (Operation &op : block) {
     loc = op.getLoc();
+    if (op.getNumRegions() != 0 || op.hasTrait<OpTrait::IsTerminator>() || isa<BarrierOp>(op))
+      finishProducts(running.size());
     if (failed(lower(&op)))
       return failure();
   }
@@ -434,7 +446,8 @@ LogicalResult KernelLowering::lower(Operation *op) {
       .Case<InterleaveOp, PickOp>([&](auto op) { return lowerRows(op), success(); })
       .Case([&](AllocOp alloc) {
         layout::SharedLayout layout = llvm::cantFail(getLayout(alloc.getResult().getType()));
-        sharedBuffers[alloc.getResult()] = allocateShared(layout.totalBytes(), layout.alignment());
+        sharedBuffers[alloc.getResult()] =
+            allocateShared(layout.totalBytes(), alignmentOf(alloc.getResult()));
         return success();
       })
       .Case([&](StageOp stage) {

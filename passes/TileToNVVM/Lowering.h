@@ -56,6 +56,7 @@ private:
   /// The value's registers here. What lies in shared memory after a conversion is read anew by each
   /// user: its registers are then free in between, and the state needs them.
   Registers distributed(mlir::Value value) {
+    finishProduct(value);
     auto inShared = converted.find(value);
     return inShared == converted.end() ? registers.find(value)->second : inShared->second();
   }
@@ -111,6 +112,7 @@ private:
   void lowerRows(PickOp op);
   void convert(mlir::Value value, const layout::RegisterLayout &from,
                mlir::TypedValue<mlir::RankedTensorType> result);
+  Registers transposeBlocks(mlir::ValueRange source, llvm::ArrayRef<int64_t> pairs);
   mlir::LogicalResult lowerRankUpdate(RankUpdateOp op);
   struct Exchange;
   void fillExchange(Exchange &exchange, const layout::RegisterLayout &from,
@@ -146,13 +148,20 @@ private:
   mlir::LogicalResult lowerMma(MmaOp op);
   void emitMmaSync(Product &product);
   void emitMmaSyncOfA(Product &product, mlir::TypedValue<SharedType> buffer);
-  void emitMmaSync(Product &product, mlir::TypedValue<SharedType> buffer, bool transposed);
-  void emitWgmma(Product &product, mlir::TypedValue<SharedType> buffer);
-  mlir::Value wgmmaDescriptorOf(mlir::TypedValue<SharedType> buffer, const Product &product);
+  void emitMmaSync(Product &product, mlir::TypedValue<SharedType> buffer);
   Registers withoutPadding(mlir::Value factor, unsigned axisK);
   Registers factorWords(mlir::Value factor, unsigned axisK, const layout::Instruction &row);
-  Registers inlineAssembly(llvm::StringRef text, mlir::ValueRange tied, mlir::ValueRange inputs);
   Registers unpackStruct(mlir::Value value);
+
+  // Wgmma.cpp
+  Registers inlineAssembly(llvm::StringRef text, mlir::ValueRange tied, mlir::ValueRange inputs,
+                           mlir::TypeRange results = {});
+  mlir::Value wgmmaDescriptorOf(mlir::TypedValue<SharedType> buffer, const Product &product);
+  /// `isBehind`: its accumulators are those of a product that is still running.
+  void emitWgmma(Product &product, mlir::TypedValue<SharedType> buffer, bool isBehind);
+  bool takeRunning(MmaOp op);
+  void finishProducts(size_t count); ///< the oldest
+  void finishProduct(mlir::Value result);
 
   // MmaSync.cpp
   struct Chunks;
@@ -215,6 +224,12 @@ private:
   /// Where totals of scans are: by tensor, block of code, axis, length of pieces and their number.
   std::map<std::tuple<const void *, mlir::Block *, unsigned, int64_t, int64_t>, int64_t> totalsOf;
   int64_t sharedBytes = 0;
+  /// Products that have been issued and not been waited for, oldest first.
+  struct Running {
+    mlir::Value result; ///< null if another product adds to it
+    Registers factor;   ///< its first one, which is being read
+  };
+  llvm::SmallVector<Running> running;
   /// What the code emitted so far contains, to see what a loop body does: barriers on every way
   /// through it, exchanges on any.
   struct Synchronization {

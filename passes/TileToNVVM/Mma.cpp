@@ -21,7 +21,9 @@
 #include "compiler/Layout/Atoms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
 #include "passes/TileToNVVM/MmaSync.h"
+#include "passes/TileToNVVM/Product.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -29,26 +31,6 @@ using namespace mlir;
 using namespace dl;
 using namespace dl::tile;
 using dl::layout::ElementKind;
-
-/// One tile.mma: the instruction, how often it repeats in the registers of a thread, and its
-/// operands as words that the instruction takes.
-struct KernelLowering::Product {
-  const layout::Instruction &row;
-  int64_t warpsM, warpsN; ///< groups of warps that share M and N
-  int64_t m, n, k;        ///< repeats
-  Registers a, b, c;      ///< b is empty if it is read from shared memory
-
-  ValueRange fragment(const Registers &words, int64_t number, int64_t of) const {
-    int64_t size = words.size() / of;
-    return ValueRange(words).slice(number * size, size);
-  }
-  ValueRange fragmentA(int64_t i, int64_t l) const { return fragment(a, i * k + l, m * k); }
-  ValueRange fragmentB(int64_t l, int64_t j) const { return fragment(b, l * n + j, k * n); }
-  ValueRange fragmentC(int64_t i, int64_t j) const { return fragment(c, i * n + j, m * n); }
-  void accumulate(int64_t i, int64_t j, ValueRange values) {
-    llvm::copy(values, c.begin() + (i * n + j) * values.size());
-  }
-};
 
 //===----------------------------------------------------------------------===//
 // Operands
@@ -127,8 +109,9 @@ void KernelLowering::emitMmaSync(Product &product) {
 /// B comes in pairs of fragments, each right before its products: all of it need not fit in
 /// registers. The four 8 x 8 matrices of a pair are the halves of k of its first fragment, then
 /// those of its second.
-void KernelLowering::emitMmaSync(Product &product, TypedValue<SharedType> buffer, bool transposed) {
+void KernelLowering::emitMmaSync(Product &product, TypedValue<SharedType> buffer) {
   const layout::Instruction &row = product.row;
+  const bool transposed = product.isTransposed;
   Value fragment = multiplyAdd(threadDigit(16, 2), product.warpsN, {});
   if (product.warpsN > 1)
     fragment = arith::AddIOp::create(
@@ -167,112 +150,6 @@ void KernelLowering::emitMmaSyncOfA(Product &product, TypedValue<SharedType> buf
 }
 
 //===----------------------------------------------------------------------===//
-// wgmma
-//===----------------------------------------------------------------------===//
-
-/// Inline assembly that rewrites `tied` in place and reads `inputs`: the operands are $0 .. for the
-/// results, the same again for their old values, then the inputs.
-KernelLowering::Registers KernelLowering::inlineAssembly(StringRef text, ValueRange tied,
-                                                         ValueRange inputs) {
-  auto letter = [](Value value) {
-    Type type = value.getType();
-    return type.isF32()                                             ? "f"
-           : type.isInteger(16)                                     ? "h"
-           : type.isInteger(64) || isa<LLVM::LLVMPointerType>(type) ? "l"
-                                                                    : "r";
-  };
-  std::string constraints;
-  llvm::raw_string_ostream os(constraints);
-  for (Value value : tied)
-    os << '=' << letter(value) << ',';
-  for (size_t i = 0; i < tied.size(); ++i)
-    os << i << ',';
-  for (Value value : inputs)
-    os << letter(value) << ',';
-  os << "~{memory}";
-  SmallVector<Value> operands(tied);
-  llvm::append_range(operands, inputs);
-  Type type = tied.front().getType();
-  if (tied.size() > 1)
-    type =
-        LLVM::LLVMStructType::getLiteral(builder.getContext(), SmallVector<Type>(tied.getTypes()));
-  auto assembly = LLVM::InlineAsmOp::create(
-      builder, loc, type, operands, text, constraints, /*has_side_effects=*/true,
-      /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
-      LLVM::AsmDialectAttr::get(builder.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
-  if (tied.size() == 1)
-    return {assembly.getRes()};
-  return unpackStruct(assembly.getRes());
-}
-
-std::string dl::tile::operandList(size_t first, size_t count) {
-  std::string list = "{";
-  for (size_t i = first; i < first + count; ++i)
-    list += (i == first ? "$" : ", $") + std::to_string(i);
-  return list + "}";
-}
-
-/// Accumulators at $0, their old values, then the words of A and the descriptor of B. The scale of
-/// the old accumulators must be a predicate; the factors' signs are immediates, as is the
-/// transposition of B, which 32-bit elements do not have.
-static std::string wgmmaText(const layout::Instruction &row, size_t accumulators, size_t words) {
-  StringRef input = stringify(row.input);
-  std::string shape =
-      ("m" + Twine(row.m) + "n" + Twine(row.n) + "k" + Twine(row.k) + ".f32.").str();
-  return "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned." + shape +
-         input.str() + "." + input.str() + " " + operandList(0, accumulators) + ", " +
-         operandList(2 * accumulators, words) + ", $" + std::to_string(2 * accumulators + words) +
-         ", p, 1, 1" + (row.input == ElementKind::TF32 ? "" : ", 0") + ";\n}";
-}
-
-/// The descriptor of the buffer's start for this thread's group of warps along N.
-Value KernelLowering::wgmmaDescriptorOf(TypedValue<SharedType> buffer, const Product &product) {
-  layout::SharedLayout shared = llvm::cantFail(getLayout(buffer.getType()));
-  Value address =
-      LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), bufferPointer(buffer));
-  if (product.warpsN > 1) {
-    int64_t step = llvm::cantFail(wgmmaStart(shared, layout::Major::K, product.row.n, /*k=*/0));
-    Value group =
-        threadDigit(layout::kWarpSize * product.row.warps * product.warpsM, product.warpsN);
-    address = arith::AddIOp::create(builder, loc, address,
-                                    toI64(arith::MulIOp::create(builder, loc, group, i32(step))));
-  }
-  Value field = arith::AndIOp::create(
-      builder, loc, arith::ShRUIOp::create(builder, loc, address, i64(4)), i64(0x3FFF));
-  uint64_t rest = llvm::cantFail(wgmmaDescriptor(shared, layout::Major::K)).bits();
-  return arith::OrIOp::create(builder, loc, field, i64(static_cast<int64_t>(rest)));
-}
-
-/// Issues all instructions at once and waits for them. The hardware reads and writes the registers
-/// between fence and wait, which no compiler can see; so they pass through both, and nothing that
-/// computes or uses them can move in between.
-void KernelLowering::emitWgmma(Product &product, TypedValue<SharedType> buffer) {
-  const layout::Instruction &row = product.row;
-  layout::SharedLayout shared = llvm::cantFail(getLayout(buffer.getType()));
-  Value descriptor = wgmmaDescriptorOf(buffer, product);
-  Registers all = product.c;
-  llvm::append_range(all, product.a);
-  all = inlineAssembly("wgmma.fence.sync.aligned;", all, {});
-  size_t count = product.c.size();
-  product.c.assign(all.begin(), all.begin() + count);
-  product.a.assign(all.begin() + count, all.end());
-  std::string text = wgmmaText(row, row.c.registers, product.a.size() / (product.m * product.k));
-  for (int64_t l = 0; l < product.k; ++l)
-    for (int64_t i = 0; i < product.m; ++i)
-      for (int64_t j = 0; j < product.n; ++j) {
-        int64_t start = llvm::cantFail(
-            wgmmaStart(shared, layout::Major::K, j * product.warpsN * row.n, l * row.k));
-        // The address field cannot overflow: shared memory is smaller than its 2^18 bytes.
-        Value at = arith::AddIOp::create(builder, loc, descriptor, i64(start >> 4));
-        SmallVector<Value> inputs(product.fragmentA(i, l));
-        inputs.push_back(at);
-        product.accumulate(i, j, inlineAssembly(text, product.fragmentC(i, j), inputs));
-      }
-  NVVM::WgmmaGroupSyncAlignedOp::create(builder, loc);
-  product.c = inlineAssembly("wgmma.wait_group.sync.aligned 0;", product.c, {});
-}
-
-//===----------------------------------------------------------------------===//
 // The op
 //===----------------------------------------------------------------------===//
 
@@ -295,17 +172,21 @@ LogicalResult KernelLowering::lowerMma(MmaOp op) {
     product.k = repeatsOf(layout::Operand::A, type)[1];
     product.a = factorWords(op.getA(), /*axisK=*/1, row);
   }
-  product.c = distributed(op.getC());
+  bool isBehind = row.feature == "wgmma" && takeRunning(op);
+  product.c = isBehind ? registers.find(op.getC())->second : distributed(op.getC());
+  product.isTransposed = op.getTransposed();
+  product.fromZero = matchPattern(op.getC(), m_AnyZeroFloat());
   if (bufferA) {
     product.b = factorWords(op.getB(), /*axisK=*/0, row);
     emitMmaSyncOfA(product, bufferA);
   } else if (row.feature == "mma.sync" && buffer) {
-    emitMmaSync(product, buffer, op.getTransposed());
+    emitMmaSync(product, buffer);
   } else if (row.feature == "mma.sync") {
     product.b = factorWords(op.getB(), /*axisK=*/0, row);
     emitMmaSync(product);
   } else if (row.feature == "wgmma" && buffer) {
-    emitWgmma(product, buffer);
+    emitWgmma(product, buffer, isBehind);
+    running.push_back({op.getResult(), product.a});
   } else {
     return op.emitOpError(
                "expected an instruction of mma.sync or of wgmma with b in shared memory, got ")

@@ -31,7 +31,9 @@ public:
   }
   dlk_device handle = {DLK_DEVICE_CPU, 0};
   const cuda::Driver *driver = nullptr;
+  int computeCapability = 0; ///< 90 is 9.0; of a GPU
 
+  bool isHost() const { return handle.type == DLK_DEVICE_CPU; }
   void open(const char *text) {
     ASSERT_EQ(dlk_device_parse(text, &handle), DLK_OK) << dlk_last_error();
     if (handle.type == DLK_DEVICE_CPU)
@@ -39,6 +41,7 @@ public:
     cuda::DeviceFacts facts;
     cuda::Context context = nullptr;
     ASSERT_EQ(cuda::getDevice(handle.id, driver, facts), DLK_OK) << dlk_last_error();
+    computeCapability = facts.computeCapability;
     ASSERT_EQ(driver->primaryRetain(&context, facts.handle), 0);
     ASSERT_EQ(driver->ctxPush(context), 0);
   }

@@ -6,10 +6,19 @@ function(dl_tile_lines var warps)
   set(${var} "#tile.blocked<per_thread = [1, 2], lanes = [4, 8], warps = [${warps}, 1], order = [1, 0], num_warps = ${warps}>" PARENT_SCOPE)
 endfunction()
 
-# dl_shared_product(FILE M N K TYPE SWIZZLE WARPS_M WARPS_N B): adds a kernel. B is b, K x N in the buffer, or b_t, N x K.
+# dl_shared_product(FILE M N K TYPE SWIZZLE WARPS_M WARPS_N B [wgmma]): adds a kernel. B is b, K x N in the buffer, or b_t,
+# N x K. Of wgmma groups of four warps share M and N, and one instruction has all columns of a group.
 function(dl_shared_product file M N K TYPE SWIZZLE WARPS_M WARPS_N B)
   set(NAME "@m${M}_n${N}_k${K}_${TYPE}_swizzle${SWIZZLE}_warps${WARPS_M}x${WARPS_N}_${B}")
   math(EXPR warps "${WARPS_M} * ${WARPS_N}")
+  set(instruction mma.m16n8k16.${TYPE})
+  set(BARRIER)
+  if("wgmma" IN_LIST ARGN)
+    math(EXPR warps "4 * ${warps}")
+    math(EXPR columns "${N} / ${WARPS_N}")
+    set(instruction wgmma.m64n${columns}k16.${TYPE})
+    set(BARRIER async_proxy)
+  endif()
   math(EXPR THREADS "32 * ${warps}")
   dl_tile_lines(LINES ${warps})
   if(B STREQUAL b)
@@ -24,7 +33,7 @@ function(dl_shared_product file M N K TYPE SWIZZLE WARPS_M WARPS_N B)
   set(BUFFER ${ROWS}x${PITCH})
   foreach(operand A C)
     string(TOLOWER ${operand} lower)
-    set(FRAGMENT_${operand} "#tile.fragment<\"mma.m16n8k16.${TYPE}\", \"${lower}\", warps = [${WARPS_M}, ${WARPS_N}]>")
+    set(FRAGMENT_${operand} "#tile.fragment<\"${instruction}\", \"${lower}\", warps = [${WARPS_M}, ${WARPS_N}]>")
   endforeach()
   file(READ ${CMAKE_CURRENT_SOURCE_DIR}/tile_mma_shared.mlir.in text)
   string(CONFIGURE "${text}" text @ONLY)
@@ -134,6 +143,14 @@ dl_tile_kernels(mma_shared mma_shared dl_shared_product
   "128 64 96 f16 0 4 1 b" "128 64 96 f16 0 4 1 b_t" "32 48 192 bf16 0 2 2 b" "32 48 192 bf16 0 2 2 b_t"
   "64 8 16 bf16 128 4 1 b" "64 8 16 bf16 128 4 1 b_t" "16 96 48 bf16 128 1 4 b" "16 96 48 bf16 128 1 4 b_t"
   "32 48 80 bf16 128 2 3 b" "32 48 80 bf16 128 2 3 b_t" "16 144 32 f16 64 1 3 b" "16 144 32 f16 64 1 3 b_t")
+
+# Panels of every swizzle, one and several; steps of K inside of a panel and from one to the next; both majors.
+dl_tile_kernels(mma_wgmma mma_wgmma dl_shared_product
+  "64 64 64 bf16 128 1 1 b wgmma" "64 64 64 bf16 128 1 1 b_t wgmma" "64 128 32 bf16 128 1 1 b wgmma"
+  "64 32 128 bf16 128 1 1 b_t wgmma" "64 32 32 bf16 64 1 1 b_t wgmma" "64 32 32 bf16 64 1 1 b wgmma"
+  "64 96 48 bf16 64 1 1 b wgmma" "64 96 96 f16 64 1 1 b_t wgmma" "64 48 16 bf16 32 1 1 b wgmma" "64 16 48 bf16 32 1 1 b_t wgmma"
+  "64 256 64 f16 128 1 1 b wgmma" "64 256 64 bf16 128 1 1 b_t wgmma" "128 128 64 bf16 128 1 2 b wgmma"
+  "128 128 64 bf16 128 2 1 b wgmma" "128 64 128 bf16 128 2 1 b_t wgmma" "64 192 128 bf16 128 1 1 b wgmma")
 
 # C K, type, swizzle, warps, factors.
 dl_tile_kernels(gram gram dl_gram

@@ -60,10 +60,16 @@ std::vector<Operator> dl::test::prefillOperators(const std::string &suffix) {
   return result;
 }
 
+static bool hasWgmma() {
+  return Device::get().isHost() || Device::get().computeCapability == 90;
+}
+
 std::vector<std::string> dl::test::prefillForms() {
   std::vector<std::string> forms{"", "-c16", "-c64", "-fused-c16"};
-  if (Device::get().handle.type == DLK_DEVICE_CPU) // a GPU has too few registers for these
-    forms.insert(forms.end(), {"-c128", "-fused", "-fused-c64", "-fused-c128"});
+  if (hasWgmma())
+    forms.insert(forms.end(), {"-wgmma", "-wgmma-c64"});
+  if (Device::get().isHost()) // a GPU has too few registers for these
+    forms.insert(forms.end(), {"-c128", "-fused", "-fused-c64", "-fused-c128", "-fused-wgmma"});
   return forms;
 }
 
@@ -87,11 +93,28 @@ TEST(Prefill, NumbersOfTokens) {
 
 /// Chunks of 16 tokens, two rows each.
 TEST(Prefill, TwoWritesPerToken) {
-  for (const char *layout : {"kv", "vk"})
-    for (int64_t T : {1, 2, 15, 16, 17, 33, 100}) {
-      SCOPED_TRACE(std::string(layout) + " T=" + std::to_string(T));
-      launchAndCheck(makeProblem(prefillOf("rwkv7"), {1 + T % 3, T, 1, 2, 32, 32}, layout));
-    }
+  std::vector<std::string> names{"rwkv7"};
+  if (hasWgmma())
+    names.push_back("rwkv7-wgmma");
+  for (const std::string &name : names)
+    for (const char *layout : {"kv", "vk"})
+      for (int64_t T : {1, 2, 15, 16, 17, 33, 100}) {
+        SCOPED_TRACE(name + " " + layout + " T=" + std::to_string(T));
+        launchAndCheck(makeProblem(prefillOf(name), {1 + T % 3, T, 1, 2, 32, 32}, layout));
+      }
+}
+
+/// Columns of V that are a part of a tile and several tiles; rows of keys with every swizzle.
+TEST(Prefill, DimsOfWgmma) {
+  if (!hasWgmma())
+    GTEST_SKIP() << "no wgmma";
+  const std::pair<int64_t, int64_t> dims[] = {{48, 64}, {96, 48}, {128, 128}};
+  for (const Operator &op : prefillOperators("-wgmma"))
+    for (const char *layout : {"kv", "vk"})
+      for (const auto &[K, V] : dims) {
+        SCOPED_TRACE(op.package + " " + layout + " " + std::to_string(K) + "x" + std::to_string(V));
+        launchAndCheck(makeProblem(op, {1, 70, 1, 2, K, V}, layout));
+      }
 }
 
 TEST(Prefill, DimsAndDefaultScaleR026) {

@@ -1,6 +1,7 @@
 // RUN: dl-opt %s --split-input-file --linattn-schedule-chunkwise="key-dim=64 value-dim=128" --canonicalize --cse | FileCheck %s
 // RUN: dl-opt %s --split-input-file --linattn-schedule-chunkwise="key-dim=64 value-dim=128 part=prepare starts-early=1" --canonicalize --cse | FileCheck %s --check-prefix=PREPARE
 // RUN: dl-opt %s --split-input-file --linattn-schedule-chunkwise="key-dim=64 value-dim=128 part=walk starts-early=1" --canonicalize --cse | FileCheck %s --check-prefix=WALK
+// RUN: dl-opt %s --split-input-file --linattn-schedule-chunkwise="key-dim=64 value-dim=128 part=walk products=wgmma" --canonicalize --cse | FileCheck %s --check-prefix=WGMMA
 
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
@@ -39,8 +40,8 @@
 // CHECK:        %[[MOST:.+]] = tile.mma %{{.+}}, %[[TI]], %[[RHS]] :
 // CHECK:        tile.mma %{{.+}}, %[[REST]], %[[MOST]] :
 // CHECK:        tile.transpose %{{.+}} : tensor<64x64xbf16, #[[ACC]]> -> tensor<64x64xbf16
-// CHECK:        tile.transpose %{{.+}} : tensor<64x32xbf16, #[[ACC]]> -> tensor<32x64xbf16
 // CHECK:        %[[O:.+]] = tile.mma %[[XQ]], %{{.+}}, %{{.+}} :
+// CHECK:        tile.transpose %{{.+}} : tensor<64x32xbf16, #[[ACC]]> -> tensor<32x64xbf16
 // CHECK:        tile.mma %[[NQ]], %{{.+}}, %[[O]] :
 // CHECK:        tile.store {{.*}} axes [1, 3] in_bounds [false, true] count %[[COUNT]] : tensor<32x64xbf16, #[[OUT]]>
 // CHECK:        %[[NEW:.+]] = tile.mma %{{.+}}, %[[A]], %{{.+}} transposed
@@ -93,6 +94,25 @@
 // WALK-NOT:     tile.barrier
 // WALK-COUNT-6: tile.mma
 // WALK-NOT:     tile.decayed_gram
+
+// By wgmma everything is transposed; products that do not depend on each other follow each other, and each one's instruction
+// has all columns of its result. Values come, and outputs leave, with a token's columns side by side.
+// WGMMA-LABEL: tile.kernel @delta_prefill(
+// WGMMA:       %[[V:.+]] = tile.load {{.*}} axes [1, 3] {{.*}} -> tensor<32x64xbf16
+// WGMMA:       scf.for {{.*}} iter_args(%[[S:.+]] = %{{.+}}, %{{.+}} = %[[V]])
+// WGMMA:         tile.barrier async_proxy
+// WGMMA:         tile.transpose %{{.+}} : tensor<32x64xbf16, {{.*}} -> tensor<64x32xbf16
+// WGMMA:         %[[RHS:.+]] = tile.mma %{{.+}}, %[[XK:.+]], %{{.+}} : tensor<64x64xbf16, {{.*}}, tensor<64x32xf32
+// WGMMA:         %[[OS:.+]] = tile.mma %{{.+}}, %[[XQ:.+]], %cst{{.*}} : tensor<64x64xbf16, {{.*}}, tensor<64x32xf32
+// WGMMA:         arith.truncf %[[RHS]]
+// WGMMA:         tile.mma %[[F:.+]], %{{.+}}, %[[RHS]]
+// WGMMA-NEXT:    %[[W:.+]] = tile.mma %[[F]]
+// WGMMA:         arith.mulf %[[S]],
+// WGMMA:         %[[O:.+]] = tile.mma %{{.+}}, %{{.+}}, %[[OS]]
+// WGMMA:         tile.mma %{{.+}} transposed {{.*}}, tensor<64x64xf32
+// WGMMA:         arith.truncf %[[O]]
+// WGMMA:         tile.transpose %{{.+}} : tensor<64x32xbf16, {{.*}} -> tensor<32x64xbf16
+// WGMMA:         tile.store {{.*}} axes [1, 3]
 linattn.operator @delta(%q: !key, %k: !key, %v: !value, %g: !per_head, %beta: !per_head)
     state(%S: !linattn.state) -> (o: !value) {
   %S1 = linattn.decay %S, %g : !per_head

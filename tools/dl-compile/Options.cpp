@@ -170,6 +170,13 @@ static Error parseSchedules(CompileOptions &options) {
       options.isFused = parts.front() == "prefill:fused";
     for (StringRef part : ArrayRef(parts).drop_front()) {
       auto [key, digits] = part.split('=');
+      if (isPrefill && key == "products") {
+        Expected<schedule::Products> products = schedule::parseProducts(digits);
+        if (!products)
+          return createStringError("--schedule, " + toString(products.takeError()));
+        options.products = *products;
+        continue;
+      }
       bool splits = isPrefill && key == "part-blocks";
       int64_t *field = key == "value-tile"   ? &forced.valueTile
                        : key == "min-blocks" ? &forced.minBlocks
@@ -180,7 +187,7 @@ static Error parseSchedules(CompileOptions &options) {
                                              : nullptr;
       if (!field)
         return unknown("--schedule", key,
-                       isPrefill ? "value-tile, min-blocks or part-blocks"
+                       isPrefill ? "value-tile, min-blocks, part-blocks or products"
                                  : "value-tile, key-lanes, key-warps or min-blocks");
       int64_t most = splits ? 1 << 20 : 1024;
       if (digits.getAsInteger(10, *field) || *field < 0 || *field > most)
@@ -335,10 +342,16 @@ static Error checkSchedules(const CompileOptions &options) {
   schedule::RecurrentProblem problem;
   auto check = [&](StringRef kind, const schedule::RecurrentOverrides &forced) {
     if (kind == "prefill")
-      return schedule::planChunkwise(problem, {options.chunk, forced.valueTile, forced.minBlocks})
+      return schedule::planChunkwise(problem, {options.chunk, forced.valueTile, forced.minBlocks,
+                                               /*blocksPerPart=*/0, options.products})
           .takeError();
     return schedule::planRecurrent(problem, forced).takeError();
   };
+  if (options.products == schedule::Products::Wgmma)
+    for (const target::Target *target : options.targets)
+      if (!target->has("wgmma"))
+        return createStringError("--schedule, products: expected mma.sync for " + target->name +
+                                 ", which has no wgmma, got wgmma");
   for (const std::string &kind : options.kinds) {
     auto given = options.schedules.find(kind);
     schedule::RecurrentOverrides forced;
@@ -367,6 +380,7 @@ static package::KernelRequest ofKind(const CompileOptions &options, const std::s
   if (kind == "prefill") {
     request.chunk = options.chunk;
     request.partBlocks = options.partBlocks;
+    request.products = stringify(options.products);
     request.schedule = options.isFused ? "fused" : "chunkwise";
     request.part = options.isFused ? "all" : "walk";
   }

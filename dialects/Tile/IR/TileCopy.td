@@ -21,7 +21,7 @@ def Tile_StoreImageOp : Tile_Op<"store_image", [MemoryEffects<[MemWrite]>]> {
     Constraints:
     - C1: the memory is of i8 with one index per dimension but the last, which is static and packed.
     - C2: `as` has the shape and the element type of the tensor.
-    - C3: `offset` is a multiple of 16, and the buffer lies inside of the row.
+    - C3: `offset` is a multiple of the buffer's alignment (16, or 8 times its swizzle), and the buffer lies inside of the row.
 
     Example:
     ```mlir
@@ -42,7 +42,7 @@ def Tile_LocalPartOp : Tile_Op<"local_part", [Pure]> {
   let description = [{
     Constraints:
     - C1: the operand is one row of i8.
-    - C2: `offset` is a multiple of 16, and the result lies inside of the operand.
+    - C2: `offset` is a multiple of the result's alignment (16, or 8 times its swizzle), and the result lies inside of the operand.
 
     Example:
     ```mlir

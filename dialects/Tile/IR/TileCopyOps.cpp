@@ -22,9 +22,13 @@ static int64_t rowBytes(MemRefType memory, ValueRange indices) {
   return hasRows ? memory.getDimSize(rank - 1) : 0;
 }
 
+static int64_t alignmentOf(SharedType buffer) {
+  return llvm::cantFail(getLayout(buffer)).alignment();
+}
+
 /// Whether a buffer lies in a row.
 static bool liesInside(int64_t offset, SharedType buffer, int64_t bytes) {
-  return offset >= 0 && offset % 16 == 0 &&
+  return offset >= 0 && offset % alignmentOf(buffer) == 0 &&
          offset + llvm::cantFail(getLayout(buffer)).totalBytes() <= bytes;
 }
 
@@ -44,8 +48,9 @@ LogicalResult StoreImageOp::verify() {
       image.getElementType() != tensor.getElementType())
     return emitOpError("C2: expected a buffer for ") << tensor << ", got " << getImage();
   if (!liesInside(getOffset(), image, bytes))
-    return emitOpError("C3: expected a multiple of 16 from which ")
-           << image << " fits into " << bytes << " bytes, got " << getOffset();
+    return emitOpError("C3: expected a multiple of ")
+           << alignmentOf(image) << " from which " << image << " fits into " << bytes
+           << " bytes, got " << getOffset();
   return success();
 }
 
@@ -53,9 +58,9 @@ LogicalResult LocalPartOp::verify() {
   if (!isRowOfBytes(getBytes().getType()))
     return emitOpError("C1: expected a row of i8, got ") << getBytes().getType();
   if (!liesInside(getOffset(), getResult().getType(), getBytes().getType().getShape()[0]))
-    return emitOpError("C2: expected a multiple of 16 from which ")
-           << getResult().getType() << " fits into " << getBytes().getType() << ", got "
-           << getOffset();
+    return emitOpError("C2: expected a multiple of ")
+           << alignmentOf(getResult().getType()) << " from which " << getResult().getType()
+           << " fits into " << getBytes().getType() << ", got " << getOffset();
   return success();
 }
 

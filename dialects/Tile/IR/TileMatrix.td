@@ -35,7 +35,7 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "
     - C3: element types are those of the row.
     - C4: shared b is swizzled, N a multiple of the row's n times the groups of warps along N, K one of the row's k. For
       mma.sync it has 16-bit elements and any swizzle, and the row's n is 8.
-    - C5: only a shared b of mma.sync is transposed.
+    - C5: only a shared b with elements of 16 bits is transposed.
     - C6: a shared a goes with a row of mma.sync with 16-bit factors and b in registers; M is a multiple of the row's m
       times the groups of warps along M, K one of the row's k.
 

@@ -33,11 +33,12 @@ static LogicalResult verifyShared(MmaOp op, SharedType b, const dl::layout::Inst
     return op.emitOpError(
                "C4: expected elements of 16 bits and n of 8 with b in shared memory for ")
            << row.name << ", got " << b;
-  if (llvm::Error error =
-          row.b.inRegisters()
-              ? llvm::Error::success()
-              : dl::layout::wgmmaDescriptor(llvm::cantFail(getLayout(b)), dl::layout::Major::K)
-                    .takeError())
+  if (llvm::Error error = row.b.inRegisters() ? llvm::Error::success()
+                                              : dl::layout::wgmmaDescriptor(
+                                                    llvm::cantFail(getLayout(b)),
+                                                    op.getTransposed() ? dl::layout::Major::MN
+                                                                       : dl::layout::Major::K)
+                                                    .takeError())
     return op.emitOpError("C4: ") << llvm::toString(std::move(error));
   if (rows % (row.n * warpsN) != 0 || columns % row.k != 0)
     return op.emitOpError("C4: expected b with a multiple of ")
@@ -112,8 +113,8 @@ LogicalResult MmaOp::verify() {
   auto sharedB = dyn_cast<SharedType>(getB().getType());
   if (!row->b.inRegisters() && !sharedB)
     return emitOpError("C2: expected b in shared memory for ") << row->name;
-  if (getTransposed() && (!sharedB || !row->b.inRegisters()))
-    return emitOpError("C5: expected a shared b of mma.sync to be transposed, got ")
+  if (getTransposed() && (!sharedB || bitsOf(row->input) != 16))
+    return emitOpError("C5: expected a shared b with elements of 16 bits to be transposed, got ")
            << getB().getType() << " for " << row->name;
   if (failed(verifyShapes(*this)))
     return failure();

@@ -49,8 +49,9 @@
 // CHECK: wgmma.mma_async{{.*}} %[[NEXT]]
 // CHECK-COUNT-2: wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group.sync.aligned
-// Accumulators pass through the wait: nothing uses them before it.
-// CHECK: %[[DONE:.*]] = llvm.inline_asm has_side_effects asm_dialect = att "wgmma.wait_group.sync.aligned 0;", "{{(=f,)+0,1,2}}
+// Accumulators pass through assembly behind the wait: nothing uses them before it.
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK-NEXT: %[[DONE:.*]] = llvm.inline_asm has_side_effects asm_dialect = att "", "{{(=f,)+(=r,)+0,1,2}}
 // CHECK: %[[D0:.*]] = llvm.extractvalue %[[DONE]][0]
 // CHECK: llvm.insertelement %[[D0]]
 // CHECK: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<1>
@@ -127,7 +128,7 @@ tile.kernel @groups(
 // CHECK-NEXT: nvvm.barrier
 // CHECK-COUNT-8: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
 // CHECK-NOT: wgmma.mma_async
-// CHECK: wgmma.wait_group
+// CHECK: nvvm.wgmma.wait.group
 // CHECK: llvm.br ^[[HEAD]](
 tile.kernel @loop(
     %a: memref<?x256x128xbf16, strided<[?, 128, 1]>> {tile.name = "a_t", tile.role = "input", tile.shape = ["B", 256, 128], tile.access = "r"},

@@ -351,22 +351,21 @@ tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
   %a = tile.splat %as : bf16 -> tensor<16x16xbf16, #a>
   %b = tile.splat %as : bf16 -> tensor<16x8xbf16, #b>
   %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
-  // expected-error @+1 {{C5: expected a shared b of mma.sync to be transposed, got 'tensor<16x8xbf16}}
+  // expected-error @+1 {{C5: expected a shared b with elements of 16 bits to be transposed, got 'tensor<16x8xbf16}}
   %d = tile.mma %a, %b, %c transposed : tensor<16x16xbf16, #a>, tensor<16x8xbf16, #b>, tensor<16x8xf32, #c>
   tile.return
 }
 
 // -----
 
-// C5: nor is b of wgmma
-#a = #tile.fragment<"wgmma.m64n16k16.bf16", "a", warps = [1, 1]>
-#c = #tile.fragment<"wgmma.m64n16k16.bf16", "c", warps = [1, 1]>
+// C5: nor are elements of 32 bits
+#a = #tile.fragment<"wgmma.m64n16k8.tf32", "a", warps = [1, 1]>
+#c = #tile.fragment<"wgmma.m64n16k8.tf32", "c", warps = [1, 1]>
 tile.kernel @bad(%f: f32) attributes {threads = 128 : i64} {
-  %as = arith.truncf %f : f32 to bf16
-  %a = tile.splat %as : bf16 -> tensor<64x16xbf16, #a>
-  %b = tile.alloc : !tile.shared<16x16xbf16, #tile.swizzled<32>>
+  %a = tile.splat %f : f32 -> tensor<64x16xf32, #a>
+  %b = tile.alloc : !tile.shared<16x16xf32, #tile.swizzled<32>>
   %c = tile.splat %f : f32 -> tensor<64x16xf32, #c>
-  // expected-error @+1 {{C5: expected a shared b of mma.sync to be transposed, got '!tile.shared<16x16xbf16, #tile.swizzled<32>>' for wgmma.m64n16k16.bf16}}
-  %d = tile.mma %a, %b, %c transposed : tensor<64x16xbf16, #a>, !tile.shared<16x16xbf16, #tile.swizzled<32>>, tensor<64x16xf32, #c>
+  // expected-error @+1 {{C5: expected a shared b with elements of 16 bits to be transposed, got '!tile.shared<16x16xf32, #tile.swizzled<32>>' for wgmma.m64n16k8.tf32}}
+  %d = tile.mma %a, %b, %c transposed : tensor<64x16xf32, #a>, !tile.shared<16x16xf32, #tile.swizzled<32>>, tensor<64x16xf32, #c>
   tile.return
 }

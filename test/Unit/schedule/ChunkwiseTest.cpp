@@ -88,6 +88,32 @@ TEST(Chunkwise, TilesOfV) {
   EXPECT_EQ(plan.block.minBlocks, 2);
 }
 
+/// wgmma is issued by four warps, each with 16 columns, in the preparing kernel too.
+TEST(Chunkwise, WgmmaTakesTilesOf64) {
+  ChunkOverrides overrides;
+  overrides.products = Products::Wgmma;
+  for (auto [value, tile] : {std::pair<int64_t, int64_t>{4, 64}, {32, 64}, {64, 64}, {256, 64}})
+    for (int64_t chunk : {0, 16, 32, 64, 128}) {
+      overrides.chunk = chunk;
+      const ChunkPlan plan = planOf(problemOf(64, value), overrides);
+      EXPECT_EQ(plan.products, Products::Wgmma);
+      EXPECT_EQ(plan.block.valueTile, tile) << value;
+      EXPECT_EQ(plan.block.warps, 4);
+      EXPECT_EQ(planPreparation(problemOf(64, value), plan).block.warps % 4, 0);
+    }
+  overrides.valueTile = 128;
+  EXPECT_EQ(planOf(problemOf(64, 256), overrides).block.warps, 8);
+  overrides.valueTile = 32;
+  EXPECT_EQ(errorOf(problemOf(64, 256), overrides),
+            "value-tile: expected a power of two times 64, at most 16 times the chunk's 128 tokens "
+            "and 256, got 32");
+  for (Products products : {Products::MmaSync, Products::Wgmma})
+    EXPECT_EQ(llvm::cantFail(parseProducts(stringify(products))), products);
+  llvm::Expected<Products> none = parseProducts("fma");
+  ASSERT_FALSE(bool(none));
+  EXPECT_EQ(llvm::toString(none.takeError()), "products: expected mma.sync or wgmma, got 'fma'");
+}
+
 TEST(Chunkwise, TokensAndPairsFitTheBlock) {
   forAllPlans([](const RecurrentProblem &problem, const ChunkPlan &plan) {
     EXPECT_EQ(plan.block.valueTile, 16 * plan.block.warps);
