@@ -7,6 +7,7 @@
 
 #include "passes/LinAttnToTile/ChunkCrossings.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -79,33 +80,60 @@ Value CrossToMemory::vector(Value value, RankedTensorType type) {
 //===----------------------------------------------------------------------===//
 
 CrossFromMemory::CrossFromMemory(OpBuilder &builder, Location loc, Value workspace,
-                                 Value firstChunk, Value head, bool readsByDescriptor)
-    : builder(builder), loc(loc), workspace(workspace), head(head),
-      readsByDescriptor(readsByDescriptor) {
+                                 Value firstChunk, Value exists, Value head, bool isBulk)
+    : builder(builder), loc(loc), workspace(workspace), head(head) {
   int64_t bytes = cast<MemRefType>(workspace.getType()).getShape().back();
   rowType = plainRow({bytes}, builder.getI8Type());
   ring = tile::AllocOp::create(builder, loc, plainRow({2, 1, bytes}, builder.getI8Type()));
-  fetch(firstChunk, arith::ConstantIntOp::create(builder, loc, 0, 32));
+  if (isBulk)
+    arrivals = tile::ArrivalsOp::create(builder, loc, plainRow({2}, builder.getI64Type()));
+  fetch(firstChunk, exists, integer(0));
+}
+
+Value CrossFromMemory::integer(int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 32);
 }
 
 Value CrossFromMemory::stageOf(Value turn) {
   return tile::StageOp::create(builder, loc, rowType, ring, turn);
 }
 
-void CrossFromMemory::fetch(Value chunk, Value turn) {
-  tile::CopyAsyncOp::create(builder, loc, workspace, ValueRange{chunk, head}, stageOf(turn));
-  tile::CopyCommitOp::create(builder, loc);
+/// Threads copy some chunk in any case: that takes no branch, and the kernel waits for it. No block
+/// may end before its bulk copies have arrived, so what nobody will wait for is not ordered.
+void CrossFromMemory::fetch(Value chunk, Value exists, Value stage) {
+  SmallVector<Value> place{chunk, head};
+  if (!arrivals) {
+    tile::CopyAsyncOp::create(builder, loc, workspace, place, stageOf(stage));
+    tile::CopyCommitOp::create(builder, loc);
+    return;
+  }
+  auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  tile::CopyBulkOp::create(builder, loc, workspace, place, stageOf(stage), arrivals, stage);
 }
 
-void CrossFromMemory::startChunk(Value turn, Value nextChunk) {
-  Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
+void CrossFromMemory::finish() {
+  if (!arrivals)
+    tile::CopyWaitOp::create(builder, loc, 0);
+}
+
+void CrossFromMemory::startChunk(Value turn, Value nextChunk, Value exists) {
+  Value one = integer(1);
   Value stage = arith::AndIOp::create(builder, loc, turn, one);
-  // Behind the barrier every thread sees what all have copied, and none still reads the buffer
-  // of the chunk before.
-  tile::CopyWaitOp::create(builder, loc, 0);
-  tile::BarrierOp::create(builder, loc, readsByDescriptor);
-  fetch(nextChunk, arith::XOrIOp::create(builder, loc, stage, one));
+  Value other = arith::XOrIOp::create(builder, loc, stage, one);
+  // Behind the barrier no thread still reads the buffer of the chunk before, and each one sees
+  // what all have copied.
+  if (!arrivals)
+    tile::CopyWaitOp::create(builder, loc, 0);
+  tile::BarrierOp::create(builder, loc, /*async_proxy=*/false);
+  fetch(nextChunk, exists, other);
   row = stageOf(stage);
+  if (!arrivals)
+    return;
+  Value parity = arith::AndIOp::create(
+      builder, loc, arith::ShRUIOp::create(builder, loc, turn, one), one);
+  tile::AwaitOp::create(builder, loc, arrivals, stage, parity);
 }
 
 Value CrossFromMemory::part(tile::SharedType type) {

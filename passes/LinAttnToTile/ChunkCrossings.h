@@ -73,25 +73,29 @@ private:
 /// buffers take turns.
 class CrossFromMemory : public ChunkCrossing {
 public:
-  /// The builder is before the loop, which starts with `firstChunk`.
+  /// The builder is before the loop, which starts with `firstChunk`, if that `exists` (i1).
+  /// `isBulk`: one instruction copies all fields of a chunk, past the caches and orders of plain
+  /// accesses, as descriptors read them.
   CrossFromMemory(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value workspace,
-                  mlir::Value firstChunk, mlir::Value head, bool readsByDescriptor);
+                  mlir::Value firstChunk, mlir::Value exists, mlir::Value head, bool isBulk);
   /// The builder is at the start of the loop's body: waits for the fields of its chunk, number
-  /// `turn` (i32), and orders those of `nextChunk`.
-  void startChunk(mlir::Value turn, mlir::Value nextChunk);
+  /// `turn` (i32), and orders those of `nextChunk`, if that `exists` (i1).
+  void startChunk(mlir::Value turn, mlir::Value nextChunk, mlir::Value exists);
+  void finish(); ///< behind the loop
   mlir::Value matrix(mlir::Value value, tile::SharedType type) override;
   mlir::Value vector(mlir::Value value, mlir::RankedTensorType type) override;
 
 private:
   mlir::Value stageOf(mlir::Value turn);
-  void fetch(mlir::Value chunk, mlir::Value turn);
+  mlir::Value integer(int64_t value); ///< i32
+  void fetch(mlir::Value chunk, mlir::Value exists, mlir::Value stage);
   mlir::Value part(tile::SharedType type);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
   WorkspaceFields fields;
   mlir::Value workspace, head, ring, row;
-  const bool readsByDescriptor;
+  mlir::Value arrivals; ///< null where threads copy
   tile::SharedType rowType;
 };
 

@@ -315,7 +315,8 @@ LogicalResult ChunkKernel::emitChunk(Row &row, const ChunkSpan &span, const IRMa
     Value turn = div(sub(token, span.first), i32(places.tokensPerChunk));
     Value last = div(sub(sub(span.end, span.first), i32(1)), i32(places.tokensPerChunk));
     Value following = arith::MinUIOp::create(builder, loc, add(turn, i32(1)), last);
-    memory->startChunk(turn, add(span.chunk, toIndex(following)));
+    memory->startChunk(turn, add(span.chunk, toIndex(following)),
+                       compare(arith::CmpIPredicate::ult, turn, last));
   }
   CrossInBlock inBlock(builder, loc, readsByDescriptor());
   ChunkEmitter emitter(builder, step, rowsOfToken, places,
@@ -334,7 +335,9 @@ LogicalResult ChunkKernel::emitTokens(Row &row, const ChunkSpan &span) {
   IRMapping params = loadParamsOfChunk();
   std::optional<CrossFromMemory> memory;
   if (part == ChunkPart::Walk)
-    memory.emplace(builder, loc, parts.getWorkspace(), span.chunk, valueHead, readsByDescriptor());
+    memory.emplace(builder, loc, parts.getWorkspace(), span.chunk,
+                   compare(arith::CmpIPredicate::slt, span.first, span.end), valueHead,
+                   readsByDescriptor());
   SmallVector<Value> values{loadState(row, span)};
   llvm::append_range(values, loadValues(row, span.first));
   auto loop =
@@ -346,7 +349,7 @@ LogicalResult ChunkKernel::emitTokens(Row &row, const ChunkSpan &span) {
       return failure();
   }
   if (memory)
-    tile::CopyWaitOp::create(builder, loc, 0);
+    memory->finish();
   storeState(loop.getResult(0), row, span);
   return success();
 }

@@ -49,7 +49,7 @@ int64_t tile::requiredAlignment(BlockArgument memory) {
   auto type = cast<MemRefType>(memory.getType());
   int64_t width = 1;
   for (Operation *user : memory.getUsers()) {
-    if (isa<StoreImageOp, CopyAsyncOp>(user))
+    if (isa<StoreImageOp, CopyAsyncOp, CopyBulkOp>(user))
       return 16;
     if (auto load = dyn_cast<LoadOp>(user))
       width = std::max(

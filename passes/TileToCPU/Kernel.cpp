@@ -95,7 +95,7 @@ void LaneLowering::emitArguments(Value parameters) {
 static LogicalResult checkTypes(Operation &op) {
   for (Type type : op.getResultTypes())
     if (!type.isIntOrIndexOrFloat() && !isDistributed(type) &&
-        !isa<AllocOp, StageOp, LocalPartOp>(op))
+        !isa<AllocOp, StageOp, LocalPartOp, ArrivalsOp>(op))
       return op.emitOpError("expected results that are scalars or distributed tensors, got ")
              << type;
   return success();
@@ -148,8 +148,10 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](LocalPartOp part) { return lowerLocalPart(part); })
       .Case([&](AllocOp alloc) { return lowerAlloc(alloc); })
       .Case([&](StageOp stage) { return lowerStage(stage); })
-      .Case([&](CopyAsyncOp copy) { return lowerCopyAsync(copy); })
-      .Case<CopyCommitOp, CopyWaitOp>([](auto) { return success(); })
+      .Case<CopyAsyncOp, CopyBulkOp>([&](auto copy) {
+        return lowerCopy(copy.getMemory(), copy.getIndices(), copy.getBuffer());
+      })
+      .Case<CopyCommitOp, CopyWaitOp, ArrivalsOp, AwaitOp>([](auto) { return success(); })
       .Case([&](LocalStoreOp store) { return lowerLocalStore(store); })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load); })
       .Case([&](ConvertOp op) {

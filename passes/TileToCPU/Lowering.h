@@ -122,7 +122,8 @@ private:
   mlir::LogicalResult lowerLocalPart(LocalPartOp op);
   mlir::LogicalResult lowerAlloc(AllocOp op);
   mlir::LogicalResult lowerStage(StageOp op);
-  mlir::LogicalResult lowerCopyAsync(CopyAsyncOp op);
+  mlir::LogicalResult lowerCopy(mlir::Value memory, mlir::ValueRange indices,
+                                mlir::TypedValue<SharedType> buffer);
   mlir::LogicalResult lowerLocalStore(LocalStoreOp op);
   mlir::LogicalResult lowerLocalLoad(LocalLoadOp op);
   mlir::Value sharedOffset(const layout::SharedLayout &layout, const Coordinates &coordinates);

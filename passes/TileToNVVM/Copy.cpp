@@ -52,6 +52,57 @@ void KernelLowering::lowerCopyAsync(CopyAsyncOp op) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Rows by one instruction
+//===----------------------------------------------------------------------===//
+
+Value KernelLowering::isFirstThread() {
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, threadId(), i32(0));
+}
+
+static constexpr int64_t kCounterBytes = 8;
+
+Value KernelLowering::counter(Value arrivals, Value stage) {
+  Value offset = arith::MulIOp::create(builder, loc, stage, i32(kCounterBytes));
+  return gep(bufferPointer(arrivals), toI64(offset));
+}
+
+void KernelLowering::lowerArrivals(ArrivalsOp op) {
+  int64_t count = op.getResult().getType().getShape()[0];
+  sharedBuffers[op.getResult()] = allocateShared(count * kCounterBytes);
+  ifTrue(isFirstThread(), [&] {
+    for (int64_t i = 0; i < count; ++i)
+      NVVM::MBarrierInitOp::create(builder, loc, counter(op.getResult(), i32(i)), i32(1), Value());
+    NVVM::FenceMbarrierInitOp::create(builder, loc);
+  });
+  blockBarrier();
+}
+
+/// The state space of the copy's target is that of a cluster, of which this block is one.
+void KernelLowering::lowerCopyBulk(CopyBulkOp op) {
+  int64_t bytes = op.getBuffer().getType().getShape()[0];
+  Value from = rowOfBytes(op.getMemory(), op.getIndices());
+  Value to = LLVM::AddrSpaceCastOp::create(
+      builder, loc, LLVM::LLVMPointerType::get(builder.getContext(), 7),
+      bufferPointer(op.getBuffer()));
+  Value arrival = counter(op.getArrivals(), scalar(op.getStage()));
+  ifTrue(isFirstThread(), [&] {
+    NVVM::MBarrierArriveExpectTxOp::create(builder, loc, /*res=*/Type(), arrival, i32(bytes),
+                                           NVVM::MemScopeKind::CTA, /*relaxed=*/false,
+                                           /*predicate=*/Value());
+    NVVM::CpAsyncBulkGlobalToSharedClusterOp::create(builder, loc, to, from, arrival, i32(bytes),
+                                                     /*multicastMask=*/Value(),
+                                                     /*l2CacheHint=*/Value());
+  });
+}
+
+void KernelLowering::lowerAwait(AwaitOp op) {
+  Value arrival = counter(op.getArrivals(), scalar(op.getStage()));
+  inlineAssembly("{\n.reg .pred p;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;\n@!p bra again;\n}",
+                 {}, {arrival, scalar(op.getParity())});
+}
+
 void KernelLowering::lowerCopyCommit() { NVVM::CpAsyncCommitGroupOp::create(builder, loc); }
 
 void KernelLowering::lowerCopyWait(int64_t pending) {

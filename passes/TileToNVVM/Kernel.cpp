@@ -466,6 +466,9 @@ LogicalResult KernelLowering::lower(Operation *op) {
       .Case([&](CopyAsyncOp copy) { return lowerCopyAsync(copy), success(); })
       .Case([&](CopyCommitOp) { return lowerCopyCommit(), success(); })
       .Case([&](CopyWaitOp wait) { return lowerCopyWait(wait.getPending()), success(); })
+      .Case([&](ArrivalsOp arrivals) { return lowerArrivals(arrivals), success(); })
+      .Case([&](CopyBulkOp copy) { return lowerCopyBulk(copy), success(); })
+      .Case([&](AwaitOp await) { return lowerAwait(await), success(); })
       .Case([&](LocalStoreOp store) {
         storeToBuffer(store.getValue(), store.getBuffer().getType(),
                       bufferPointer(store.getBuffer()));

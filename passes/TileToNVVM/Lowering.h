@@ -89,6 +89,11 @@ private:
   void lowerCopyAsync(CopyAsyncOp op);
   void lowerCopyWait(int64_t pending);
   void lowerCopyCommit();
+  mlir::Value isFirstThread();
+  mlir::Value counter(mlir::Value arrivals, mlir::Value stage);
+  void lowerArrivals(ArrivalsOp op);
+  void lowerCopyBulk(CopyBulkOp op);
+  void lowerAwait(AwaitOp op);
 
   // Guarded.cpp
   /// Whether a branch is to be predicated and does nothing but load, or have other values.

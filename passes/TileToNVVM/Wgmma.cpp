@@ -50,15 +50,15 @@ KernelLowering::Registers KernelLowering::inlineAssembly(StringRef text, ValueRa
   os << "~{memory}";
   SmallVector<Value> operands(tied);
   llvm::append_range(operands, inputs);
-  Type type = types.front();
+  Type type = types.empty() ? Type() : types.front();
   if (types.size() > 1)
     type = LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
   auto assembly = LLVM::InlineAsmOp::create(
       builder, loc, type, operands, text, constraints, /*has_side_effects=*/true,
       /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
       LLVM::AsmDialectAttr::get(builder.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
-  if (types.size() == 1)
-    return {assembly.getRes()};
+  if (types.size() <= 1)
+    return Registers(assembly->getResults());
   return unpackStruct(assembly.getRes());
 }
 

@@ -98,9 +98,15 @@
 // By wgmma everything is transposed; products that do not depend on each other follow each other, and each one's instruction
 // has all columns of its result. Values come, and outputs leave, with a token's columns side by side.
 // WGMMA-LABEL: tile.kernel @delta_prefill(
+// WGMMA:       %[[COUNTERS:.+]] = tile.arrivals : !tile.shared<2xi64
+// WGMMA:       scf.if
+// WGMMA:         tile.copy_bulk
 // WGMMA:       %[[V:.+]] = tile.load {{.*}} axes [1, 3] {{.*}} -> tensor<32x64xbf16
 // WGMMA:       scf.for {{.*}} iter_args(%[[S:.+]] = %{{.+}}, %{{.+}} = %[[V]])
-// WGMMA:         tile.barrier async_proxy
+// WGMMA:         tile.barrier{{$}}
+// WGMMA:         scf.if
+// WGMMA:           tile.copy_bulk {{.*}} arriving %[[COUNTERS]][%{{.+}}]
+// WGMMA:         tile.await %[[COUNTERS]][%{{.+}}] parity
 // WGMMA:         tile.transpose %{{.+}} : tensor<32x64xbf16, {{.*}} -> tensor<64x32xbf16
 // WGMMA:         %[[RHS:.+]] = tile.mma %{{.+}}, %[[XK:.+]], %{{.+}} : tensor<64x64xbf16, {{.*}}, tensor<64x32xf32
 // WGMMA:         %[[OS:.+]] = tile.mma %{{.+}}, %[[XQ:.+]], %cst{{.*}} : tensor<64x64xbf16, {{.*}}, tensor<64x32xf32

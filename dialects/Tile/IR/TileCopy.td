@@ -121,4 +121,66 @@ def Tile_CopyWaitOp : Tile_Op<"copy_wait", [MemoryEffects<[MemRead, MemWrite]>]>
   let assemblyFormat = "$pending attr-dict";
 }
 
+def Tile_ArrivalsOp : Tile_Op<"arrivals", [MemoryEffects<[MemAlloc, MemWrite]>]> {
+  let summary = "counters of bytes that have arrived in shared memory";
+  let description = [{
+    Each counter has phases, which end in turn: one when the bytes of one `tile.copy_bulk` have arrived. No thread goes on
+    before all see the counters. They are those of the whole kernel: the op is not in a loop.
+
+    Constraint C1: the result is a row of at most 16 i64.
+
+    Example:
+    ```mlir
+    %counters = tile.arrivals : !tile.shared<2xi64, #tile.swizzled<0>>
+    ```
+  }];
+  let results = (outs Tile_SharedType:$result);
+  let assemblyFormat = "attr-dict `:` qualified(type($result))";
+  let hasVerifier = 1;
+}
+
+def Tile_CopyBulkOp : Tile_Op<"copy_bulk", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "a row of bytes from global to shared memory by one instruction, in the background";
+  let description = [{
+    Copies the row of the memory's last dimension that `indices` choose, and ends a phase of counter `stage` when all of
+    it has arrived. One thread orders it: what others have read from the buffer lies before a barrier. What lies in the
+    buffer then is visible to descriptors, without `async_proxy`, and to every thread behind `tile.await`. A block that
+    ends before its copies have arrived is undefined.
+
+    Constraints:
+    - C1: the memory is of i8 with one index per dimension but the last, which is static, packed and as long as the buffer,
+      a row of i8 of a multiple of 16 bytes, less than 2^20.
+    - C2: the counters come from `tile.arrivals`.
+
+    Example:
+    ```mlir
+    %arrivals = tile.arrivals : !tile.shared<2xi64, #tile.swizzled<0>>
+    tile.copy_bulk %workspace[%c, %h] into %row arriving %arrivals[%i]
+        : memref<?x?x12288xi8, strided<[?, ?, 1]>>, !tile.shared<12288xi8, #tile.swizzled<0>>, !tile.shared<2xi64, #tile.swizzled<0>>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$memory, Variadic<Index>:$indices, Tile_SharedType:$buffer, Tile_SharedType:$arrivals, I32:$stage);
+  let assemblyFormat = "$memory `[` $indices `]` `into` $buffer `arriving` $arrivals `[` $stage `]` attr-dict `:` type($memory) `,` qualified(type($buffer)) `,` qualified(type($arrivals))";
+  let hasVerifier = 1;
+}
+
+def Tile_AwaitOp : Tile_Op<"await", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until a phase of a counter has ended";
+  let description = [{
+    `parity` is 0 for the counter's first phase, 1 for the second one, and so on in turn. A phase must have been waited for
+    before the one after the next begins.
+
+    Constraint C1: the counters come from `tile.arrivals`.
+
+    Example:
+    ```mlir
+    %arrivals = tile.arrivals : !tile.shared<2xi64, #tile.swizzled<0>>
+    tile.await %arrivals[%i] parity %p : !tile.shared<2xi64, #tile.swizzled<0>>
+    ```
+  }];
+  let arguments = (ins Tile_SharedType:$arrivals, I32:$stage, I32:$parity);
+  let assemblyFormat = "$arrivals `[` $stage `]` `parity` $parity attr-dict `:` qualified(type($arrivals))";
+  let hasVerifier = 1;
+}
+
 #endif // DL_DIALECTS_TILE_TILECOPY

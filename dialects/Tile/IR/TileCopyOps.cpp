@@ -75,14 +75,41 @@ LogicalResult StageOp::verify() {
   return success();
 }
 
-LogicalResult CopyAsyncOp::verify() {
-  auto memory = cast<MemRefType>(getMemory().getType());
-  int64_t bytes = rowBytes(memory, getIndices());
-  SharedType buffer = getBuffer().getType();
+/// C1 of copies.
+template <typename Copy> static LogicalResult verifyCopy(Copy op) {
+  auto memory = cast<MemRefType>(op.getMemory().getType());
+  int64_t bytes = rowBytes(memory, op.getIndices());
+  SharedType buffer = op.getBuffer().getType();
   if (bytes == 0 || bytes % 16 != 0 || !isRowOfBytes(buffer) || buffer.getShape()[0] != bytes)
-    return emitOpError(
+    return op.emitOpError(
                "C1: expected rows of i8 of a multiple of 16 bytes, an index for every other "
                "dimension and a buffer of one row, got ")
-           << memory << ", " << getIndices().size() << " indices and " << buffer;
+           << memory << ", " << op.getIndices().size() << " indices and " << buffer;
   return success();
 }
+
+LogicalResult CopyAsyncOp::verify() { return verifyCopy(*this); }
+
+static LogicalResult verifyCounters(Operation *op, Value arrivals, StringRef constraint) {
+  if (!arrivals.getDefiningOp<ArrivalsOp>())
+    return op->emitOpError(constraint) << ": expected counters of tile.arrivals";
+  return success();
+}
+
+LogicalResult ArrivalsOp::verify() {
+  SharedType type = getResult().getType();
+  if (type.getShape().size() != 1 || type.getShape()[0] > 16 ||
+      !type.getElementType().isInteger(64))
+    return emitOpError("C1: expected a row of at most 16 i64, got ") << type;
+  return success();
+}
+
+LogicalResult CopyBulkOp::verify() {
+  if (failed(verifyCopy(*this)))
+    return failure();
+  if (int64_t bytes = getBuffer().getType().getShape()[0]; bytes >= 1 << 20)
+    return emitOpError("C1: expected rows of less than 2^20 bytes, got ") << bytes;
+  return verifyCounters(*this, getArrivals(), "C2");
+}
+
+LogicalResult AwaitOp::verify() { return verifyCounters(*this, getArrivals(), "C1"); }

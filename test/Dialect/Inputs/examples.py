@@ -83,6 +83,8 @@ KERNEL_VALUES_OF = {
     "`tile.scan`": {"log_decay": "tensor<32x128xf32, #rows>"},
     "`tile.transpose`": {"s": "tensor<64x128xbf16, #fc>"},
     "`tile.copy_async`": {"row": "!tile.shared<12288xi8, #tile.swizzled<0>>"},
+    "`tile.copy_bulk`": {"row": "!tile.shared<12288xi8, #tile.swizzled<0>>", "i": "i32"},
+    "`tile.await`": {"i": "i32", "p": "i32"},
     "`tile.local_part`": {"row": "!tile.shared<12288xi8, #tile.swizzled<0>>"},
     "`tile.store_image`": {"x": "tensor<32x128xbf16, #rows>"},
     "`tile.stage`": {"i": "i32"},
