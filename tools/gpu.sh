@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # gpu.sh - Takes kernels to a machine that has a GPU but no compiler, and checks them there.
 #
-#   tools/gpu.sh pack [DIR] [--target=LIST] [--dims=LIST] [--variants]
+#   tools/gpu.sh pack [DIR] [--target=LIST] [--dims=LIST] [--variants | --schedules]
 #       On the machine that built the project: compiles the examples' kernels into DIR
 #       (default build/gpu) and copies there what the other commands need. --variants: only what
 #       tools/bench --work=variants needs, decode and prefill of the examples that it times.
+#       --schedules: only prefills, each by several schedules, for the command of that name.
 #   tools/gpu.sh all DIR [--device=cuda:0] [--out=DIR]
 #       Verifies all kernels, runs the tests and the examples, looks for memory errors and
 #       races with compute-sanitizer where there is one, and times decode by tools/bench, beside
 #       the libraries that python3 can import. One line per step; logs,
 #       JSON and RESULTS.md go to --out (default: DIR/out). Timing needs a python3 with torch.
 #       --device=cpu tries the script where there is no GPU, with kernels packed by --target=cpu.
+#   tools/gpu.sh schedules DIR [--device=cuda:0]
+#       Verifies each schedule of each prefill and times it at the shapes of the goals.
 #   tools/gpu.sh verify|bench DIR [dl-run arguments]
 #       Only that, for every package in DIR and one level below.
 #
@@ -22,9 +25,16 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 operators=(gdn kda rwkv6)
+# Of prefills: name, then dl-compile's arguments.
+schedules=(
+  "mma "
+  "wgmma --schedule=prefill:chunkwise,products=wgmma"
+  "mma-c64 --chunk=64"
+  "wgmma-c64 --chunk=64 --schedule=prefill:chunkwise,products=wgmma"
+)
 variants=(deltanet gla retnet mamba2 rwkv7 gated_deltaproduct gdn2 comba hgrn2 two_key_delta)
 
-usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 die() {
   echo "gpu.sh: $*" >&2
   exit 2
@@ -77,8 +87,28 @@ pack_variants() {
   echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
 }
 
+# A schedule that an operator's registers or shared memory do not allow is left out.
+pack_schedules() {
+  local operator schedule name options=()
+  mkdir -p "$dir/schedules"
+  cp "$root/build/bin/dl-run" "$here/gpu.sh" "$dir/"
+  for operator in gdn kda kda-bounded rwkv6 retnet mamba2; do
+    for schedule in "${schedules[@]}"; do
+      read -r name schedule <<<"$schedule"
+      read -ra options <<<"$schedule"
+      [[ $operator != *-bounded ]] || options+=(--set gate=bounded)
+      "$root/build/bin/dl-compile" "$root/examples/${operator%-*}.mlir" --kernels=prefill \
+        --state-layout=vk --dims="${dims%%,*}" --target="$targets" "${options[@]}" \
+        -o "$dir/schedules/$operator-$name.dlk" 2>"$dir/compile.log" >&2 ||
+        echo "left out $operator-$name: $(grep -m 1 error "$dir/compile.log")"
+    done
+  done
+  rm -f "$dir/compile.log"
+  echo "packed into $dir: $(du -sh "$dir" | cut -f 1)"
+}
+
 pack() {
-  local root argument operator targets=sm_80,sm_90a only=
+  local root argument operator targets='' only=''
   local dims=128x128,64x64,96x192,192x96,256x128,128x64
   root=$(cd "$here/.." && pwd)
   dir=$root/build/gpu
@@ -86,16 +116,18 @@ pack() {
     case $argument in
     --target=*) targets=${argument#*=} ;;
     --dims=*) dims=${argument#*=} ;;
-    --variants) only=variants ;;
-    -*) die "pack: expected --target=LIST, --dims=LIST or --variants, got '$argument'" ;;
+    --variants | --schedules) only=${argument#--} ;;
+    -*) die "pack: expected --target=LIST, --dims=LIST, --variants or --schedules, got '$argument'" ;;
     *) dir=$argument ;;
     esac
   done
   [[ -x $root/build/bin/dl-compile && -x $root/build/bin/dl-run ]] ||
     die "pack: expected dl-compile and dl-run in $root/build/bin; build first"
+  # wgmma is sm_90a's alone.
+  [[ $targets ]] || { [[ $only == schedules ]] && targets=sm_90a || targets=sm_80,sm_90a; }
   mkdir -p "$dir"
-  if [[ $only == variants ]]; then
-    pack_variants
+  if [[ $only ]]; then
+    pack_"$only"
     return
   fi
   for operator in "${operators[@]}"; do
@@ -119,6 +151,7 @@ pack() {
   copy_test tile_gram_test 'gram.dlk'
   copy_test tile_rows_test 'tile_rows.dlk'
   copy_test tile_scan_test 'tile_scan/*.dlk'
+  copy_test tile_copy_test 'tile_copy.dlk'
   copy_test decode_test 'decode/*.dlk'
   copy_test prefill_test 'prefill/*.dlk'
   copy_test log_plan_test 'log_plan/*.dlk'
@@ -263,7 +296,7 @@ run_all() {
   done
   mkdir -p "$out"
   step verify verify_all
-  for program in tile_mma_test tile_gram_test tile_rows_test tile_scan_test; do
+  for program in tile_mma_test tile_gram_test tile_rows_test tile_scan_test tile_copy_test; do
     if [[ -x $dir/$program ]]; then
       step "$program" run_test "$program" "$dir/tests/$program"/*.dlk
     else
@@ -296,6 +329,22 @@ run_all() {
   return "$failed"
 }
 
+# Errors first: a fast wrong kernel is none.
+run_schedules() {
+  local package shape shapes=("B=1,T=8192,HQ=32,HV=32" "B=1,T=8192,HQ=64,HV=64" "B=8,T=1024,HQ=64,HV=64")
+  [[ $device != cpu ]] || shapes=("B=1,T=64,HQ=1,HV=1")
+  for package in "$dir"/schedules/*.dlk; do
+    at_once "${package##*/}" "$dir/dl-run" verify "$package" --device="$device"
+  done
+  finish_all | grep -E '^==|FAIL|failed'
+  for package in "$dir"/schedules/*.dlk; do
+    for shape in "${shapes[@]}"; do
+      "$dir/dl-run" bench "$package" --device="$device" --shape="$shape" |
+        awk -v name="${package##*/}" '/[.]prefill[.]/ { sub(/^[^ ]* */, ""); print name, $0 }'
+    done
+  done
+}
+
 run_dl_run() {
   local command=$1 package status=0 default=()
   shift
@@ -315,12 +364,20 @@ pack)
   shift
   pack "$@"
   ;;
-all | verify | bench)
+all | schedules | verify | bench)
   (($# > 1)) || die "$command: expected a folder made by 'gpu.sh pack'; see --help"
   dir=$2
   shift 2
   [[ -x $dir/dl-run ]] || die "expected dl-run in '$dir'; 'gpu.sh pack' puts it there"
-  if [[ $command == all ]]; then run_all "$@"; else run_dl_run "$command" "$@"; fi
+  case $command in
+  all) run_all "$@" ;;
+  schedules)
+    device=${1:-cuda:0}
+    device=${device#--device=}
+    run_schedules
+    ;;
+  *) run_dl_run "$command" "$@" ;;
+  esac
   ;;
-*) die "expected pack, all, verify or bench, got '$command'; see --help" ;;
+*) die "expected pack, all, schedules, verify or bench, got '$command'; see --help" ;;
 esac

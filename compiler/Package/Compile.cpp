@@ -223,6 +223,7 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
     options.chunk = request.chunk;
     options.partBlocks = request.partBlocks;
     options.products = request.products;
+    options.checkpoints = request.checkpoints;
     options.part = request.part;
     return session.run<ChunkwiseOptions>(buildChunkwisePipeline, options);
   }
@@ -262,6 +263,8 @@ void fillManifest(const KernelRequest &request, CompiledKernel &kernel) {
   m["registers"] = kernel.resources.registers;
   m["spill_bytes"] = kernel.resources.spillBytes;
   m["scratch_bytes"] = kernel.scratchBytes;
+  if (request.checkpoints != 0)
+    m["checkpoint_interval"] = request.checkpoints;
   if (request.isLog()) {
     m["window"] = request.window;
     m["max_tokens"] = request.maxTokens;
@@ -286,6 +289,8 @@ std::string KernelRequest::name() const {
     name += ("." + type.split('=').first + "-" + type.split('=').second).str();
   if (chunk != 0)
     name += llvm::formatv(".c{0}", chunk);
+  if (checkpoints != 0)
+    name += llvm::formatv(".every{0}", checkpoints);
   if (isLog()) {
     name += llvm::formatv(".w{0}t{1}", window, maxTokens);
     if (logType != "f32")

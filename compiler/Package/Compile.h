@@ -35,6 +35,7 @@ struct KernelRequest {
 
   int64_t chunk = 0;                 ///< prefill: rows taken at a time; 0: chosen
   int64_t partBlocks = 0;            ///< prefill: blocks that prepare a part, at least; 0: chosen
+  int64_t checkpoints = 0;           ///< prefill: tokens between those of a row; 0: none
   std::string products = "mma.sync"; ///< prefill: instructions of the walk's products, or "wgmma"
   std::string part = "all"; ///< prefill: "all" it does, or "walk" behind a kernel that "prepare"s
 
@@ -46,7 +47,8 @@ struct KernelRequest {
   std::string variant; ///< "", or the name of a variant for launches of certain sizes
 
   /// gdn.decode.128x128.kv.f32.bf16, followed by what is not usual: .i64, .beta-f32, .few.
-  /// A prefill for which the chunk was chosen adds it: .c64. Kernels of a log add the window and
+  /// A prefill for which the chunk was chosen adds it, and the distance of checkpoints: .c64,
+  /// .every64. Kernels of a log add the window and
   /// the tokens of a step: .w16t4, and .logbf16 where it is not f32.
   std::string name() const;
   /// Whether it keeps states as a base and a log: plan, append, merge, materialize.

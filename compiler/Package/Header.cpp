@@ -242,8 +242,10 @@ void HeaderWriter::writeKernel(StringRef name, const Group &group) {
     define(prefix + "_K", Twine(*dims->getInteger("K")));
     define(prefix + "_V", Twine(*dims->getInteger("V")));
   }
-  for (auto [member, name] :
-       {std::pair("window", "_WINDOW"), {"max_tokens", "_MAX_TOKENS"}, {"ring", "_RING"}})
+  for (auto [member, name] : {std::pair("window", "_WINDOW"),
+                              {"max_tokens", "_MAX_TOKENS"},
+                              {"ring", "_RING"},
+                              {"checkpoint_interval", "_CHECKPOINT_INTERVAL"}})
     if (std::optional<int64_t> number = kernel.getInteger(member))
       define(prefix + name, Twine(*number));
   for (const json::Object *target : group)
@@ -274,7 +276,8 @@ void HeaderWriter::write(StringRef stem, ArrayRef<const json::Object *> kernels)
         "64.\n"
         " *\n"
         " * Sizes: N rows, B batch entries of T tokens, HQ key heads, HV value heads; pool_in and\n"
-        " * pool_out slots, src_width and dst_width slots per row, slots those of a log's pools.\n"
+        " * pool_out slots, src_width, dst_width and checkpoint_width slots per row, slots those "
+        "of a log's pools.\n"
         " * Strides that are not in a struct are those of a packed matrix or vector; the others\n"
         " * must be multiples of the argument's alignment in bytes.\n"
         " */\n";

@@ -47,6 +47,7 @@ static json::Array describeSymbols() {
                      "pool_out",
                      symbol("src_width", 1, 1),
                      symbol("dst_width", 1, 1),
+                     symbol("checkpoint_width", 1, 1),
                      "slots"};
 }
 

@@ -91,6 +91,7 @@ void dl::buildChunkwisePipeline(OpPassManager &manager, const ChunkwiseOptions &
   schedule.chunk = options.chunk;
   schedule.partBlocks = options.partBlocks;
   schedule.products = options.products;
+  schedule.checkpoints = options.checkpoints;
   schedule.part = options.part;
   manager.addPass(createScheduleChunkwise(schedule));
   manager.addPass(createCanonicalizerPass());

@@ -71,6 +71,9 @@ struct ChunkwiseOptions : KernelOptions<ChunkwiseOptions> {
   Option<int64_t> partBlocks{*this, "part-blocks",
                              llvm::cl::desc("blocks that prepare a part, 0: chosen"),
                              llvm::cl::init(0)};
+  Option<int64_t> checkpoints{*this, "checkpoints",
+                              llvm::cl::desc("tokens between checkpoints of a row, 0: none"),
+                              llvm::cl::init(0)};
   Option<std::string> products{*this, "products",
                                llvm::cl::desc("instructions of products: mma.sync or wgmma"),
                                llvm::cl::init("mma.sync")};

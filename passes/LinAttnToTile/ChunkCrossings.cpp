@@ -131,8 +131,8 @@ void CrossFromMemory::startChunk(Value turn, Value nextChunk, Value exists) {
   row = stageOf(stage);
   if (!arrivals)
     return;
-  Value parity = arith::AndIOp::create(
-      builder, loc, arith::ShRUIOp::create(builder, loc, turn, one), one);
+  Value parity =
+      arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, turn, one), one);
   tile::AwaitOp::create(builder, loc, arrivals, stage, parity);
 }
 

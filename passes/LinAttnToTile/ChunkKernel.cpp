@@ -22,6 +22,7 @@
 // not begin at multiples of C, and so no two of them share one. That makes tokens / C + rows chunks
 // at most, a number that is known without looking at device memory. Both kernels take one part of
 // the chunks after the other (ChunkParts.h).
+// With checkpoints a row may have one chunk more (ChunkedRow.h), and n and rows count twice.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,8 +35,8 @@
 #include "passes/LinAttnToTile/BlockEmitter.h"
 #include "passes/LinAttnToTile/ChunkCrossings.h"
 #include "passes/LinAttnToTile/ChunkParts.h"
+#include "passes/LinAttnToTile/ChunkedRow.h"
 #include "passes/LinAttnToTile/Passes.h"
-#include "passes/LinAttnToTile/Row.h"
 
 using namespace mlir;
 using namespace dl;
@@ -49,7 +50,8 @@ public:
               const ChunkRows &rows, const KernelTypes &types, const schedule::ChunkPlan &chunks,
               int64_t tiles)
       : BlockEmitter(op, types, chunks.block), part(part), step(step), rowsOfToken(rows),
-        parts(builder, loc, chunks, tiles), places(op.getContext(), chunks, types.keyDim) {}
+        parts(builder, loc, chunks, tiles, types.checkpointInterval != 0),
+        places(op.getContext(), chunks, types.keyDim) {}
   /// `rowBytes`: of the workspace, where there is one.
   LogicalResult emit(int64_t rowBytes);
   void eraseKernel() { kernel.erase(); }
@@ -57,28 +59,31 @@ public:
   int64_t fieldBytes = 0; ///< after emit: what Prepare hands over
 
 private:
+  using Tokens = ChunkedRow::Tokens;
+
   void addArguments(KernelArguments &arguments, int64_t rowBytes);
   void emitPrepareBlock();
   void emitWalkBlock();
   void emitRow();
-  LogicalResult emitTokens(Row &row, const ChunkSpan &span);
-  LogicalResult emitChunk(Row &row, const ChunkSpan &span, const IRMapping &params, scf::ForOp loop,
-                          CrossFromMemory *memory);
+  LogicalResult emitTokens(ChunkedRow &row, const ChunkSpan &span);
+  LogicalResult emitChunk(ChunkedRow &row, const ChunkSpan &span, const IRMapping &params,
+                          scf::ForOp loop, CrossFromMemory *memory);
   void emitPreparation(Value chunk);
-  LogicalResult emitPrepared(Row &row, Value token);
-  void bindArguments(ChunkEmitter &emitter, Row &row, Value token, const IRMapping &params,
+  LogicalResult emitPrepared(ChunkedRow &row, const Tokens &tokens);
+  void bindArguments(ChunkEmitter &emitter, Row &row, const Tokens &tokens, const IRMapping &params,
                      ValueRange values);
   IRMapping loadParamsOfChunk();
   Value loadParam(BlockArgument param, ChunkSide side);
-  Value loadTile(BlockArgument input, Row &row, Value token, RankedTensorType type,
+  Value loadTile(BlockArgument input, Row &row, const Tokens &tokens, RankedTensorType type,
                  ArrayRef<int64_t> axes, ArrayRef<bool> inBounds, ArrayRef<int64_t> repeats = {});
-  SmallVector<Value> loadValues(Row &row, Value token);
-  Value countFrom(Row &row, Value token);
-  void storeOutputTile(unsigned i, Row &row, Value token, Value value);
-  ChunkSpan spanOf(Row &row);
+  SmallVector<Value> loadValues(Row &row, const Tokens &tokens);
+  void storeOutputTile(unsigned i, Row &row, const Tokens &tokens, Value value);
+  ChunkSpan spanOf(ChunkedRow &row);
   Value loadState(Row &row, const ChunkSpan &span);
   Value loadStart(Row &row);
   void storeState(Value state, Row &row, const ChunkSpan &span);
+  void storeInSlot(Value state, Value slot);
+  ChunkedRow chunkedRow(Value number);
   SmallVector<Value> stateIndicesOf(Value slot);
 
   /// Whether a tile of a side is VT x tokens.
@@ -104,6 +109,8 @@ private:
   ChunkParts parts;
   ChunkLayouts places;
   OperatorArguments where;
+  Value before,
+      checkpoint; ///< i32, of the row, if it leaves any: tokens not there, and to the first
   LogicalResult result = success();
 };
 
@@ -141,26 +148,21 @@ Value ChunkKernel::loadParam(BlockArgument param, ChunkSide side) {
                                 places.isTransposed(side) ? 1 : 0);
 }
 
-Value ChunkKernel::loadTile(BlockArgument input, Row &row, Value token, RankedTensorType type,
-                            ArrayRef<int64_t> axes, ArrayRef<bool> inBounds,
+Value ChunkKernel::loadTile(BlockArgument input, Row &row, const Tokens &tokens,
+                            RankedTensorType type, ArrayRef<int64_t> axes, ArrayRef<bool> inBounds,
                             ArrayRef<int64_t> repeats) {
-  SmallVector<Value> indices{row.batch, toIndex(token), head(input.getType())};
+  SmallVector<Value> indices{row.batch, toIndex(tokens.first), head(input.getType())};
   if (axes.size() == 2)
     indices.push_back(linattn::isOn(input.getType(), Axis::Key) ? index(0) : firstColumn);
-  return tile::LoadOp::create(builder, loc, type, argument(where.inputs[input.getArgNumber()]),
-                              indices, builder.getDenseI64ArrayAttr(axes),
-                              builder.getDenseBoolArrayAttr(inBounds), countFrom(row, token),
-                              repeats.empty() ? DenseI64ArrayAttr()
-                                              : builder.getDenseI64ArrayAttr(repeats));
+  return tile::LoadOp::create(
+      builder, loc, type, argument(where.inputs[input.getArgNumber()]), indices,
+      builder.getDenseI64ArrayAttr(axes), builder.getDenseBoolArrayAttr(inBounds), tokens.count,
+      repeats.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(repeats));
 }
 
-Value ChunkKernel::countFrom(Row &row, Value token) {
-  return arith::MinSIOp::create(builder, loc, sub(row.end, token), i32(places.tokensPerChunk));
-}
-
-/// Inputs with columns of V of the chunk that starts with `token`, of writes, then of outputs, as
-/// they lie in memory; zeros behind the row's end.
-SmallVector<Value> ChunkKernel::loadValues(Row &row, Value token) {
+/// Inputs with columns of V, of writes, then of outputs, as they lie in memory; zeros behind the
+/// tokens.
+SmallVector<Value> ChunkKernel::loadValues(Row &row, const Tokens &tokens) {
   SmallVector<Value> values;
   for (ChunkSide side : {ChunkSide::Writes, ChunkSide::Outputs})
     for (BlockArgument input : ChunkEmitter::valuesOf(step, side)) {
@@ -178,21 +180,22 @@ SmallVector<Value> ChunkKernel::loadValues(Row &row, Value token) {
         if (!repeats.empty())
           std::swap(repeats[0], repeats[1]);
       }
-      values.push_back(loadTile(input, row, token, type, axes, inBounds, repeats));
+      values.push_back(loadTile(input, row, tokens, type, axes, inBounds, repeats));
     }
   return values;
 }
 
 /// `values`: what loadValues gave.
-void ChunkKernel::bindArguments(ChunkEmitter &emitter, Row &row, Value token,
+void ChunkKernel::bindArguments(ChunkEmitter &emitter, Row &row, const Tokens &tokens,
                                 const IRMapping &params, ValueRange values) {
   for (BlockArgument input : op.getInputs()) {
     Axis axis = *linattn::axisOf(input.getType());
     Type element = elementOf(where.inputs[input.getArgNumber()]);
     if (axis == Axis::Scalar)
-      emitter.bind(input, toF32(loadTile(input, row, token, places.tokens(element), {1}, {false})));
+      emitter.bind(input,
+                   toF32(loadTile(input, row, tokens, places.tokens(element), {1}, {false})));
     else if (axis == Axis::Key)
-      emitter.bind(input, toF32(loadTile(input, row, token, places.tokenKeys(element), {1, 3},
+      emitter.bind(input, toF32(loadTile(input, row, tokens, places.tokenKeys(element), {1, 3},
                                          {false, true})));
   }
   for (BlockArgument param : op.getParams())
@@ -213,9 +216,10 @@ void ChunkKernel::bindArguments(ChunkEmitter &emitter, Row &row, Value token,
     }
 }
 
-void ChunkKernel::storeOutputTile(unsigned i, Row &row, Value token, Value value) {
+void ChunkKernel::storeOutputTile(unsigned i, Row &row, const Tokens &tokens, Value value) {
   unsigned position = where.outputs[i];
-  SmallVector<Value> indices{row.batch, toIndex(token), head(op.getOutputType(i)), firstColumn};
+  SmallVector<Value> indices{row.batch, toIndex(tokens.first), head(op.getOutputType(i)),
+                             firstColumn};
   value = fromF32(value, elementOf(position));
   RankedTensorType type = places.valuesInMemory(ChunkSide::Outputs, elementOf(position));
   if (value.getType() != type)
@@ -227,7 +231,7 @@ void ChunkKernel::storeOutputTile(unsigned i, Row &row, Value token, Value value
     std::swap(inBounds[0], inBounds[1]);
   }
   tile::StoreOp::create(builder, loc, value, argument(position), indices, axes,
-                        builder.getDenseBoolArrayAttr(inBounds), countFrom(row, token));
+                        builder.getDenseBoolArrayAttr(inBounds), tokens.count);
 }
 
 SmallVector<Value> ChunkKernel::stateIndicesOf(Value slot) {
@@ -281,19 +285,19 @@ Value ChunkKernel::loadState(Row &row, const ChunkSpan &span) {
   return branch.getResult(0);
 }
 
+void ChunkKernel::storeInSlot(Value state, Value slot) {
+  tile::StoreOp::create(builder, loc, fromF32(state, types.state), argument(where.stateOut.front()),
+                        stateIndicesOf(slot), stateAxesOf(types),
+                        builder.getDenseBoolArrayAttr({wholeTiles(), true}), /*count=*/Value());
+}
+
 void ChunkKernel::storeState(Value state, Row &row, const ChunkSpan &span) {
-  auto store = [&] {
-    tile::StoreOp::create(builder, loc, fromF32(state, types.state),
-                          argument(where.stateOut.front()), stateIndicesOf(row.destination()),
-                          stateAxesOf(types), builder.getDenseBoolArrayAttr({wholeTiles(), true}),
-                          /*count=*/Value());
-  };
   if (!span.ends)
-    return store();
+    return storeInSlot(state, row.destination());
   auto branch = scf::IfOp::create(builder, loc, span.ends, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  store();
+  storeInSlot(state, row.destination());
   builder.setInsertionPointToStart(branch.elseBlock());
   tile::StoreOp::create(builder, loc, state, parts.getCarried(),
                         ValueRange{parts.carriedTo(), valueHead, firstColumn, index(0)},
@@ -306,11 +310,13 @@ void ChunkKernel::storeState(Value state, Row &row, const ChunkSpan &span) {
 //===----------------------------------------------------------------------===//
 
 /// The values of the next chunk are on their way while this one is computed.
-LogicalResult ChunkKernel::emitChunk(Row &row, const ChunkSpan &span, const IRMapping &params,
-                                     scf::ForOp loop, CrossFromMemory *memory) {
-  Value token = loop.getInductionVar(), count = countFrom(row, token);
+LogicalResult ChunkKernel::emitChunk(ChunkedRow &row, const ChunkSpan &span,
+                                     const IRMapping &params, scf::ForOp loop,
+                                     CrossFromMemory *memory) {
+  Value token = loop.getInductionVar();
+  const Tokens tokens = row.tokensOf(token);
   Value next = add(token, i32(places.tokensPerChunk));
-  SmallVector<Value> after = loadValues(row, next);
+  SmallVector<Value> after = loadValues(row, row.tokensOf(next));
   if (memory) {
     Value turn = div(sub(token, span.first), i32(places.tokensPerChunk));
     Value last = div(sub(sub(span.end, span.first), i32(1)), i32(places.tokensPerChunk));
@@ -321,17 +327,19 @@ LogicalResult ChunkKernel::emitChunk(Row &row, const ChunkSpan &span, const IRMa
   CrossInBlock inBlock(builder, loc, readsByDescriptor());
   ChunkEmitter emitter(builder, step, rowsOfToken, places,
                        memory ? static_cast<ChunkCrossing &>(*memory) : inBlock);
-  bindArguments(emitter, row, token, params, loop.getRegionIterArgs().drop_front());
-  auto store = [&](unsigned i, Value output) { storeOutputTile(i, row, token, output); };
-  FailureOr<Value> state = emitter.emit(loop.getRegionIterArg(0), count, store);
+  bindArguments(emitter, row, tokens, params, loop.getRegionIterArgs().drop_front());
+  auto store = [&](unsigned i, Value output) { storeOutputTile(i, row, tokens, output); };
+  FailureOr<Value> state = emitter.emit(loop.getRegionIterArg(0), tokens.count, store);
   if (failed(state))
     return failure();
+  if (types.checkpointInterval != 0)
+    row.ifCheckpoint(next, [&](Value slot) { storeInSlot(*state, slot); });
   after.insert(after.begin(), *state);
   scf::YieldOp::create(builder, loc, after);
   return success();
 }
 
-LogicalResult ChunkKernel::emitTokens(Row &row, const ChunkSpan &span) {
+LogicalResult ChunkKernel::emitTokens(ChunkedRow &row, const ChunkSpan &span) {
   IRMapping params = loadParamsOfChunk();
   std::optional<CrossFromMemory> memory;
   if (part == ChunkPart::Walk)
@@ -339,7 +347,7 @@ LogicalResult ChunkKernel::emitTokens(Row &row, const ChunkSpan &span) {
                    compare(arith::CmpIPredicate::slt, span.first, span.end), valueHead,
                    readsByDescriptor());
   SmallVector<Value> values{loadState(row, span)};
-  llvm::append_range(values, loadValues(row, span.first));
+  llvm::append_range(values, loadValues(row, row.tokensOf(span.first)));
   auto loop =
       scf::ForOp::create(builder, loc, span.first, span.end, i32(places.tokensPerChunk), values);
   {
@@ -354,14 +362,18 @@ LogicalResult ChunkKernel::emitTokens(Row &row, const ChunkSpan &span) {
   return success();
 }
 
-ChunkSpan ChunkKernel::spanOf(Row &row) {
+ChunkedRow ChunkKernel::chunkedRow(Value number) {
+  return {builder, loc, kernel, where, number, places.tokensPerChunk, types.checkpointInterval};
+}
+
+ChunkSpan ChunkKernel::spanOf(ChunkedRow &row) {
   if (part == ChunkPart::Walk)
     return parts.spanOf(row, toI32(firstChunkOf(row, this->row)));
-  return {row.first, row.end, {}, {}, {}, {}};
+  return {row.begin, row.end, {}, {}, {}, {}};
 }
 
 void ChunkKernel::emitRow() {
-  Row numbers(builder, loc, kernel, where, row);
+  ChunkedRow numbers = chunkedRow(row);
   ChunkSpan span = spanOf(numbers);
   OpBuilder::InsertionGuard guard(builder);
   if (span.isHere) {
@@ -372,7 +384,8 @@ void ChunkKernel::emitRow() {
   builder.setInsertionPointToStart(branch.thenBlock());
   result = emitTokens(numbers, span);
   builder.setInsertionPointToStart(branch.elseBlock());
-  storeZeroOutputs(where.outputs, numbers.batch, span.first, span.end);
+  Value first = numbers.before ? numbers.tokensOf(span.first).first : span.first;
+  storeZeroOutputs(where.outputs, numbers.batch, first, span.end);
 }
 
 //===----------------------------------------------------------------------===//
@@ -398,7 +411,10 @@ Value ChunkKernel::startOf(Value number) {
 
 /// index; whatever the row's numbers are, there is such a chunk.
 Value ChunkKernel::firstChunkOf(Value start, Value number) {
-  Value chunk = add(div(start, index(places.tokensPerChunk)), toIndex(number));
+  Value within = toIndex(number);
+  if (parts.chunksWithin > 1)
+    within = mul(within, index(parts.chunksWithin));
+  Value chunk = add(div(start, index(places.tokensPerChunk)), within);
   Value last = sub(toIndex(parts.countChunks()), index(1));
   return arith::MinUIOp::create(builder, loc, chunk, last);
 }
@@ -426,14 +442,13 @@ Value ChunkKernel::findRow(Value chunk) {
   return loop.getResult(0);
 }
 
-LogicalResult ChunkKernel::emitPrepared(Row &numbers, Value token) {
+LogicalResult ChunkKernel::emitPrepared(ChunkedRow &numbers, const Tokens &tokens) {
   IRMapping params = loadParamsOfChunk();
-  Value count = countFrom(numbers, token);
   CrossToMemory memory(builder, loc, parts.getWorkspace(), parts.rowOfWorkspace(row), valueHead);
   ChunkEmitter emitter(builder, step, rowsOfToken, places, memory);
-  bindArguments(emitter, numbers, token, params, loadValues(numbers, token));
+  bindArguments(emitter, numbers, tokens, params, loadValues(numbers, tokens));
   Value state = zeroOf(places.state(builder.getF32Type()));
-  if (failed(emitter.emit(state, count, [](unsigned, Value) {})))
+  if (failed(emitter.emit(state, tokens.count, [](unsigned, Value) {})))
     return failure();
   fieldBytes = memory.bytes();
   return success();
@@ -441,9 +456,9 @@ LogicalResult ChunkKernel::emitPrepared(Row &numbers, Value token) {
 
 void ChunkKernel::emitPreparation(Value chunk) {
   Value number = findRow(chunk);
-  Row numbers(builder, loc, kernel, where, number);
+  ChunkedRow numbers = chunkedRow(number);
   Value turn = sub(chunk, toI32(firstChunkOf(numbers, number)));
-  Value token = add(numbers.first, mul(turn, i32(places.tokensPerChunk)));
+  Value token = add(numbers.begin, mul(turn, i32(places.tokensPerChunk)));
   Value exists = arith::AndIOp::create(builder, loc, numbers.isActive(),
                                        compare(arith::CmpIPredicate::slt, token, numbers.end));
   exists =
@@ -451,7 +466,7 @@ void ChunkKernel::emitPreparation(Value chunk) {
   auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  result = emitPrepared(numbers, token);
+  result = emitPrepared(numbers, numbers.tokensOf(token));
 }
 
 //===----------------------------------------------------------------------===//

@@ -15,11 +15,14 @@ using namespace dl;
 // Arguments
 //===----------------------------------------------------------------------===//
 
-/// Of all rows, at most: each may end within a chunk.
+/// Of all rows, at most.
 Attribute ChunkParts::countOf(KernelArguments &arguments) {
   Attribute tokens = arguments.expression("mul", {arguments.symbol("B"), arguments.symbol("T")});
   Attribute whole = arguments.expression("div", {tokens, arguments.number(tokensPerChunk)});
-  return arguments.expression("add", {whole, arguments.symbol("N")});
+  Attribute rows = arguments.symbol("N");
+  if (chunksWithin > 1)
+    rows = arguments.expression("mul", {rows, arguments.number(chunksWithin)});
+  return arguments.expression("add", {whole, rows});
 }
 
 Attribute ChunkParts::sizeOf(KernelArguments &arguments) {
@@ -98,9 +101,11 @@ Value ChunkParts::carriedTo() { return toIndex(isOdd()); }
 Value ChunkParts::carriedFrom() { return toIndex(sub(constant(1), isOdd())); }
 
 /// A row without tokens is one chunk here: its state is where the row begins.
-ChunkSpan ChunkParts::spanOf(Row &row, Value firstChunk) {
+ChunkSpan ChunkParts::spanOf(ChunkedRow &row, Value firstChunk) {
   Value size = constant(tokensPerChunk);
   Value tokens = arith::MaxSIOp::create(builder, loc, sub(row.end, row.first), constant(0));
+  if (row.before)
+    tokens = add(tokens, row.before);
   Value count = arith::CeilDivUIOp::create(builder, loc, tokens, size);
   Value behind = add(firstChunk, arith::MaxUIOp::create(builder, loc, count, constant(1)));
   Value partBegin = mul(argument(part), argument(chunksPerPart));
@@ -110,7 +115,7 @@ ChunkSpan ChunkParts::spanOf(Row &row, Value firstChunk) {
   auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b);
   };
-  auto tokenOf = [&](Value chunk) { return add(row.first, mul(sub(chunk, firstChunk), size)); };
+  auto tokenOf = [&](Value chunk) { return add(row.begin, mul(sub(chunk, firstChunk), size)); };
   ChunkSpan span;
   span.isHere = compare(arith::CmpIPredicate::ult, begin, end);
   span.begins = compare(arith::CmpIPredicate::uge, firstChunk, partBegin);

@@ -20,13 +20,13 @@
 #define PASSES_LINATTNTOTILE_CHUNKPARTS_H
 
 #include "compiler/Schedule/Chunkwise.h"
-#include "passes/LinAttnToTile/Row.h"
+#include "passes/LinAttnToTile/ChunkedRow.h"
 
 namespace dl {
 
 /// What of a row a launch walks: all of it, or its chunks of one part.
 struct ChunkSpan {
-  mlir::Value first, end;   ///< i32: tokens
+  mlir::Value first, end;   ///< i32: tokens; the row may begin within the first chunk
   mlir::Value chunk;        ///< index: row of the workspace of the first one
   mlir::Value isHere;       ///< i1: there is something to do; null: always
   mlir::Value begins, ends; ///< i1: of the row; null: always
@@ -34,11 +34,15 @@ struct ChunkSpan {
 
 class ChunkParts {
 public:
-  /// `tiles`: of V, blocks that walk a row and value head.
+  /// `tiles`: of V, blocks that walk a row and value head. `beginsWithin`: rows may begin, as they
+  /// may end, within a chunk.
   ChunkParts(mlir::OpBuilder &builder, mlir::Location loc, const schedule::ChunkPlan &plan,
-             int64_t tiles)
-      : builder(builder), loc(loc), split(plan.split), tokensPerChunk(plan.tokensPerChunk()),
-        tiles(tiles) {}
+             int64_t tiles, bool beginsWithin)
+      : chunksWithin(beginsWithin ? 2 : 1), builder(builder), loc(loc), split(plan.split),
+        tokensPerChunk(plan.tokensPerChunk()), tiles(tiles) {}
+
+  /// Of a row, beside whole ones, at most.
+  const int64_t chunksWithin;
 
   /// Adds the workspace, of rows of so many bytes, and the states handed over.
   void addWorkspaces(KernelArguments &arguments, const KernelTypes &types, int64_t rowBytes);
@@ -61,7 +65,7 @@ public:
   mlir::Value carriedTo();
   mlir::Value carriedFrom();
   /// Of a row whose chunks begin with `firstChunk`, i32.
-  ChunkSpan spanOf(Row &row, mlir::Value firstChunk);
+  ChunkSpan spanOf(ChunkedRow &row, mlir::Value firstChunk);
 
 private:
   mlir::Value argument(unsigned i) { return kernel.getBody().getArgument(i); }

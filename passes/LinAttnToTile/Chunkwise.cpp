@@ -53,6 +53,10 @@ struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
         problem, {chunk, valueTile, minBlocks, partBlocks, *instructions}, rows.count);
     if (!plan)
       return op.emitError() << llvm::toString(plan.takeError());
+    if (checkpoints < 0 || checkpoints % plan->tokensPerChunk() != 0)
+      return op.emitError() << "checkpoints: expected a multiple of the chunk's "
+                            << plan->tokensPerChunk() << " tokens, got " << int64_t(checkpoints);
+    types->checkpointInterval = checkpoints;
     if (part != "all" && part != "prepare" && part != "walk")
       return op.emitError() << "part: expected all, prepare or walk, got '" << part << "'";
     ChunkPart which = part == "all"    ? ChunkPart::All

@@ -191,6 +191,12 @@ static void addRowArguments(KernelArguments &arguments, MLIRContext *context,
   result.hasInitialState =
       add("has_initial_state", "row_flags", IntegerType::get(context, 8), rows);
   result.acceptedTokens = add("num_accepted_tokens", "accepted", types.index, rows);
+  if (types.checkpointInterval == 0)
+    return;
+  result.checkpointSlots = add("checkpoint_slots", "checkpoint_slots", types.index,
+                               {rows, arguments.symbol("checkpoint_width")});
+  arguments.allowRank(result.checkpointSlots, 1);
+  result.checkpointOffsets = add("checkpoint_offsets", "checkpoint_offsets", types.index, rows);
 }
 
 void dl::addHeadReciprocal(KernelArguments &arguments, MLIRContext *context,
@@ -230,6 +236,8 @@ OperatorArguments dl::addOperatorArguments(KernelArguments &arguments, linattn::
   result.destinationPool = size("pool_out");
   result.sourceWidth = size("src_width");
   result.destinationWidth = size("dst_width");
+  if (types.checkpointInterval != 0)
+    result.checkpointWidth = size("checkpoint_width");
   addHeadReciprocal(arguments, op.getContext(), result);
   return result;
 }

@@ -22,6 +22,8 @@ struct KernelTypes {
   mlir::Type index;                                            ///< of slot numbers and token counts
   llvm::SmallVector<std::pair<std::string, mlir::Type>> given; ///< by argument name, before `io`
   bool startsEarly = false; ///< the kernel orders itself behind a grid that still runs
+  /// Tokens between the states of a row that are left in other slots on the way; 0: none are.
+  int64_t checkpointInterval = 0;
 
   /// The storage type of an input, output or per-head parameter; `fallback` if none was given.
   mlir::Type typeOf(llvm::StringRef name, mlir::Type fallback) const;
@@ -85,6 +87,8 @@ struct OperatorArguments {
   llvm::SmallVector<unsigned> inputs, params, outputs, stateIn, stateOut;
   unsigned sourceSlots = 0, destinationSlots = 0; ///< [N, width]
   unsigned rowStarts = 0, hasInitialState = 0, acceptedTokens = 0;
+  /// [N, width], [N] and the scalar, where there is an interval.
+  unsigned checkpointSlots = 0, checkpointOffsets = 0, checkpointWidth = 0;
   unsigned firstSlot = 0, tokens = 0, rows = 0;   ///< scalars from here on
   unsigned sourcePool = 0, destinationPool = 0;   ///< slots of the pools
   unsigned sourceWidth = 0, destinationWidth = 0; ///< entries per row of the slot arrays

@@ -73,6 +73,10 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
     walks the chunks and copies the factors of the next one while it multiplies with those of this one. Both take one
     part of the chunks after the other, so that a part is prepared while the one before it is walked.
 
+    With `checkpoints=I` the kernel takes `checkpoint_slots` [N, M] and `checkpoint_offsets` [N]: row n leaves in slot j the
+    state after offset + j I of its tokens, or from I on in steps of I where there are no offsets. Its chunks lie so that
+    one ends there, so a prompt that is cut at a checkpoint gives the same bits in two launches.
+
     Steps 2 and 3 are ops until `--tile-expand-gram`, so that a kernel reads like its mathematics. Tokens behind the end of
     a row neither decay, read nor write. Which rows, states and slots there are is as in `--linattn-schedule-recurrent`,
     except that only a row's last state is kept.
@@ -85,6 +89,7 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
   let options = kScheduleOptions # [
     Option<"chunk", "chunk", "int64_t", "0", "C, rows taken at a time, one per write of a token: 16, 32, 64 or 128; 0: chosen by the model">,
     Option<"partBlocks", "part-blocks", "int64_t", "0", "blocks that prepare a part of the chunks, at least; 0: chosen by the model">,
+    Option<"checkpoints", "checkpoints", "int64_t", "0", "tokens between the states of a row that are left in slots of their own, a multiple of the chunk's; 0: none are">,
     Option<"products", "products", "std::string", "\"mma.sync\"", "instructions of the walk's products: mma.sync or wgmma">,
     Option<"part", "part", "std::string", "\"all\"", "all, or of the same work in two kernels prepare or walk">
   ];

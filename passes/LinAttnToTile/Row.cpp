@@ -160,10 +160,15 @@ void Row::ifKept(Value token, llvm::function_ref<void(Value)> body) {
   auto entry = scf::IfOp::create(builder, loc, hasEntry, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(entry.thenBlock());
-  Value slot = memref::LoadOp::create(builder, loc, argument(where.destinationSlots),
-                                      ValueRange{row, index(step)});
-  auto kept = scf::IfOp::create(builder, loc, isSlot(slot, where.destinationPool),
-                                /*withElseRegion=*/false);
-  builder.setInsertionPointToStart(kept.thenBlock());
+  ifSlot(where.destinationSlots, step, body);
+}
+
+/// `array`: [N, width].
+void Row::ifSlot(unsigned array, Value entry, llvm::function_ref<void(Value)> body) {
+  Value slot = memref::LoadOp::create(builder, loc, argument(array), ValueRange{row, index(entry)});
+  auto branch = scf::IfOp::create(builder, loc, isSlot(slot, where.destinationPool),
+                                  /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
   body(index(slot));
 }

@@ -47,13 +47,14 @@ public:
   /// Calls `body` with the slot of the state after `token`, under the condition that there is one.
   void ifKept(mlir::Value token, llvm::function_ref<void(mlir::Value)> body);
 
-private:
+protected:
   mlir::Value argument(unsigned i) { return kernel.getBody().getArgument(i); }
   mlir::Value index(mlir::Value integer);
   mlir::Value toI32(mlir::Value integer);
   mlir::Value size(unsigned i, mlir::Type like);
   mlir::Value entryOr(unsigned array, mlir::ValueRange indices, mlir::Value fallback);
   mlir::Value isSlot(mlir::Value slot, unsigned pool);
+  void ifSlot(unsigned array, mlir::Value entry, llvm::function_ref<void(mlir::Value)> body);
   mlir::Value constant(int64_t value, mlir::Type type);
   void loadNumbers();
   llvm::SmallVector<mlir::Value> loadGiven(mlir::Value isPacked, mlir::Value tokens,

@@ -34,12 +34,13 @@ namespace dl {
 
 LogicalResult LaneLowering::run() {
   emitFunction();
+  emitCounters();
   if (failed(lowerBlock(kernel.getBody().front()))) {
     function.erase();
     return failure();
   }
   host->loc = kernel.getLoc();
-  LLVM::ReturnOp::create(*host, host->loc, host->constant(host->getI32IntegerAttr(0)));
+  LLVM::ReturnOp::create(*host, host->loc, emitResult());
   function->setAttr(kScratchBytesAttrName, host->getI64IntegerAttr(arena.getBytes()));
   return success();
 }
@@ -148,10 +149,11 @@ LogicalResult LaneLowering::lowerCrossLane(Operation *op) {
       .Case([&](LocalPartOp part) { return lowerLocalPart(part); })
       .Case([&](AllocOp alloc) { return lowerAlloc(alloc); })
       .Case([&](StageOp stage) { return lowerStage(stage); })
-      .Case<CopyAsyncOp, CopyBulkOp>([&](auto copy) {
-        return lowerCopy(copy.getMemory(), copy.getIndices(), copy.getBuffer());
-      })
-      .Case<CopyCommitOp, CopyWaitOp, ArrivalsOp, AwaitOp>([](auto) { return success(); })
+      .Case([&](CopyAsyncOp copy) { return lowerCopyAsync(copy); })
+      .Case<CopyCommitOp, CopyWaitOp>([](auto) { return success(); })
+      .Case([](ArrivalsOp) { return success(); }) // emitCounters
+      .Case([&](CopyBulkOp copy) { return lowerCopyBulk(copy); })
+      .Case([&](AwaitOp await) { return lowerAwait(await); })
       .Case([&](LocalStoreOp store) { return lowerLocalStore(store); })
       .Case([&](LocalLoadOp load) { return lowerLocalLoad(load); })
       .Case([&](ConvertOp op) {

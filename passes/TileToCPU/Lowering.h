@@ -122,8 +122,7 @@ private:
   mlir::LogicalResult lowerLocalPart(LocalPartOp op);
   mlir::LogicalResult lowerAlloc(AllocOp op);
   mlir::LogicalResult lowerStage(StageOp op);
-  mlir::LogicalResult lowerCopy(mlir::Value memory, mlir::ValueRange indices,
-                                mlir::TypedValue<SharedType> buffer);
+  mlir::LogicalResult lowerCopyAsync(CopyAsyncOp op);
   mlir::LogicalResult lowerLocalStore(LocalStoreOp op);
   mlir::LogicalResult lowerLocalLoad(LocalLoadOp op);
   mlir::Value sharedOffset(const layout::SharedLayout &layout, const Coordinates &coordinates);
@@ -183,6 +182,16 @@ private:
                               mlir::Value coordinate, int64_t below);
   mlir::LogicalResult lowerMma(MmaOp op);
 
+  // Arrivals.cpp
+  void emitCounters();
+  mlir::Value emitResult();
+  mlir::Value field(mlir::Value arrivals, mlir::Value stage, int64_t number);
+  mlir::Value isUnderWay(mlir::Value arrivals, mlir::Value stage); ///< a copy
+  void faultIf(mlir::Value condition);
+  void forEachWord(mlir::Value count, llvm::function_ref<void(mlir::Value)> body);
+  mlir::LogicalResult lowerCopyBulk(CopyBulkOp op);
+  mlir::LogicalResult lowerAwait(AwaitOp op);
+
   // Gram.cpp
   mlir::LogicalResult lowerGram(GramOp op);
   void emitGramPair(GramOp op, mlir::Value i, mlir::Value j);
@@ -195,6 +204,8 @@ private:
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, SharedBuffer> sharedBuffers;
+  llvm::MapVector<mlir::Value, int64_t> counters; ///< offsets of those of tile.arrivals
+  std::optional<int64_t> faultOffset;             ///< where there are counters
   llvm::DenseMap<mlir::Value, unsigned> remainingUses;
   llvm::DenseMap<mlir::Type, std::unique_ptr<Layout>> layouts;
   std::list<Group> groups;

@@ -201,12 +201,11 @@ LogicalResult LaneLowering::lowerLocalPart(LocalPartOp op) {
 }
 
 /// Nothing is in the background here: what is copied is there at once.
-LogicalResult LaneLowering::lowerCopy(Value memory, ValueRange indices,
-                                      TypedValue<SharedType> buffer) {
-  Value row = rowOfBytes(memory, indices);
-  host->loop(buffer.getType().getShape()[0], [&](Value place) {
+LogicalResult LaneLowering::lowerCopyAsync(CopyAsyncOp op) {
+  Value row = rowOfBytes(op.getMemory(), op.getIndices());
+  host->loop(op.getBuffer().getType().getShape()[0], [&](Value place) {
     Value value = host->load(host->bytes(row, place), host->getI8Type());
-    host->store(value, sharedElement(buffer, {place}));
+    host->store(value, sharedElement(op.getBuffer(), {place}));
   });
   return success();
 }

@@ -82,9 +82,9 @@ void KernelLowering::lowerArrivals(ArrivalsOp op) {
 void KernelLowering::lowerCopyBulk(CopyBulkOp op) {
   int64_t bytes = op.getBuffer().getType().getShape()[0];
   Value from = rowOfBytes(op.getMemory(), op.getIndices());
-  Value to = LLVM::AddrSpaceCastOp::create(
-      builder, loc, LLVM::LLVMPointerType::get(builder.getContext(), 7),
-      bufferPointer(op.getBuffer()));
+  Value to = LLVM::AddrSpaceCastOp::create(builder, loc,
+                                           LLVM::LLVMPointerType::get(builder.getContext(), 7),
+                                           bufferPointer(op.getBuffer()));
   Value arrival = counter(op.getArrivals(), scalar(op.getStage()));
   ifTrue(isFirstThread(), [&] {
     NVVM::MBarrierArriveExpectTxOp::create(builder, loc, /*res=*/Type(), arrival, i32(bytes),

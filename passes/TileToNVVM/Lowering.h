@@ -113,6 +113,12 @@ private:
   void addProducts(mlir::ValueRange vector, const MatrixFactor &matrix, unsigned axis,
                    Registers &sums);
   void lowerCoordinate(CoordinateOp op);
+  void combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values);
+  void combineWarps(const layout::RegisterLayout &layout, unsigned axis,
+                    llvm::MutableArrayRef<Registers> results);
+  void bindReduction(mlir::ResultRange results, llvm::MutableArrayRef<Registers> values);
+
+  // Convert.cpp
   void lowerRows(InterleaveOp op);
   void lowerRows(PickOp op);
   void convert(mlir::Value value, const layout::RegisterLayout &from,
@@ -123,10 +129,6 @@ private:
   void fillExchange(Exchange &exchange, const layout::RegisterLayout &from,
                     mlir::ValueRange source);
   mlir::Value placeOf(const Exchange &exchange, const layout::RegisterLayout &layout);
-  void combineLanes(const layout::RegisterLayout &layout, unsigned axis, Registers &values);
-  void combineWarps(const layout::RegisterLayout &layout, unsigned axis,
-                    llvm::MutableArrayRef<Registers> results);
-  void bindReduction(mlir::ResultRange results, llvm::MutableArrayRef<Registers> values);
 
   // Scan.cpp
   struct Scan;

@@ -142,7 +142,8 @@ void KernelReader::readIdentity() {
     kernel.schedule = schedule.text();
   for (auto [key, place] : {std::pair("window", &kernel.window),
                             {"max_tokens", &kernel.maxTokens},
-                            {"ring", &kernel.ring}})
+                            {"ring", &kernel.ring},
+                            {"checkpoint_interval", &kernel.checkpointInterval}})
     if (JsonReader number = root.find(key))
       *place = static_cast<int32_t>(number.integer(1, maxInt32));
   if ((kernel.format == DLK_FORMAT_SO) != (kernel.target == "cpu"))
@@ -219,7 +220,8 @@ static constexpr ArrayRule arrayRules[] = {
     {DLK_ROLE_CURSORS, &Kernel::cursors, false, true, 4, "[symbol, 4]"},
     {DLK_ROLE_DESCRIPTORS, &Kernel::descriptors, false, true, 12, "[\"N\", 12]"},
     {DLK_ROLE_FLUSH, &Kernel::flush, true, true, 0, "[\"N\"]"},
-    {DLK_ROLE_CHECKPOINT_SLOTS, &Kernel::checkpointSlots, false, false, 0, "[\"N\"]"},
+    {DLK_ROLE_CHECKPOINT_SLOTS, &Kernel::checkpointSlots, false, false, -1,
+     "[\"N\"] or [\"N\", symbol]"},
     {DLK_ROLE_CHECKPOINT_OFFSETS, &Kernel::checkpointOffsets, false, false, 0, "[\"N\"]"},
     {DLK_ROLE_COUNTS, &Kernel::counts, false, false, 0, "[\"N\"]"}};
 

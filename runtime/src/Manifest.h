@@ -88,6 +88,7 @@ struct Kernel {
   std::string prepares;                        // "", or the kernel that this one is launched before
   int32_t preparation = -1;                    // index of the kernel that is launched before; or -1
   int32_t window = 0, maxTokens = 0, ring = 0; // of a log; 0: none
+  int32_t checkpointInterval = 0;              // tokens between those of a prefill; 0: none
   // Indices into args.
   int32_t slotsIn = -1, slotsOut = -1, rowStarts = -1, rowFlags = -1, accepted = -1;
   int32_t cursors = -1, descriptors = -1, flush = -1;

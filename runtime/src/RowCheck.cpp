@@ -19,9 +19,10 @@
 using namespace dl::runtime;
 
 namespace {
-/// A state that a row writes.
+/// A state that a row writes, to a slot that an array names.
 struct Destination {
   int64_t slot, row, entry;
+  const RowArray *array;
   bool operator<(const Destination &other) const {
     return std::tie(slot, row, entry) < std::tie(other.slot, other.row, other.entry);
   }
@@ -47,6 +48,7 @@ public:
 private:
   dlk_status checkStarts() const;
   dlk_status checkRow(int64_t row);
+  dlk_status checkCheckpoints(int64_t row);
   dlk_status checkSlot(const RowArray &array, int64_t row, int64_t entry, int64_t slot,
                        int64_t poolSlots) const;
   dlk_status checkWrites();
@@ -65,6 +67,12 @@ private:
     return startSlot(row) < firstSlot ||
            (destinations.width == 1 && destination(row, 0) < firstSlot);
   }
+  /// Those that a row has tokens for.
+  int64_t checkpointsOf(int64_t row) const {
+    const int64_t offset = std::max<int64_t>(offsets ? offsets(row) : kernel.checkpointInterval, 0);
+    const int64_t tokens = tokensOf(row);
+    return tokens < offset ? 0 : (tokens - offset) / kernel.checkpointInterval + 1;
+  }
   bool readsState(int64_t row) const { return !isNull(row) && (!flags || flags(row) != 0); }
 
   const Kernel &kernel;
@@ -73,7 +81,7 @@ private:
   int64_t numRows = 0, numTokens = 1;
   int64_t slotsIn = INT64_MAX, slotsOut = INT64_MAX; // of the pools; no state: no limit
   bool isInPlace = false;                            // some state is read and written in one pool
-  RowArray starts, flags, accepted, sources, destinations;
+  RowArray starts, flags, accepted, sources, destinations, checkpoints, offsets;
   std::vector<Destination> writes;
 };
 } // namespace
@@ -99,11 +107,11 @@ RowCheck::RowCheck(const Manifest &manifest, const Kernel &kernel, const Argumen
 }
 
 dlk_status RowCheck::read(const Executable &executable) {
-  const std::pair<RowArray *, int32_t> arrays[] = {{&starts, kernel.rowStarts},
-                                                   {&flags, kernel.rowFlags},
-                                                   {&accepted, kernel.accepted},
-                                                   {&sources, kernel.slotsIn},
-                                                   {&destinations, kernel.slotsOut}};
+  const std::pair<RowArray *, int32_t> arrays[] = {
+      {&starts, kernel.rowStarts},         {&flags, kernel.rowFlags},
+      {&accepted, kernel.accepted},        {&sources, kernel.slotsIn},
+      {&destinations, kernel.slotsOut},    {&checkpoints, kernel.checkpointSlots},
+      {&offsets, kernel.checkpointOffsets}};
   for (const auto &[array, index] : arrays)
     if (dlk_status status = array->read(kernel, index, args, executable))
       return status;
@@ -159,7 +167,19 @@ dlk_status RowCheck::checkRow(int64_t row) {
                 destinations.label, row, width, tokens);
   for (int64_t entry = 0; entry < entries; ++entry)
     if (int64_t slot = destination(row, entry); slot >= firstSlot)
-      writes.push_back({slot, row, entry});
+      writes.push_back({slot, row, entry, &destinations});
+  return kernel.checkpointInterval > 0 && checkpoints ? checkCheckpoints(row) : DLK_OK;
+}
+
+dlk_status RowCheck::checkCheckpoints(int64_t row) {
+  const int64_t entries = std::min(checkpoints.width, checkpointsOf(row));
+  for (int64_t entry = 0; entry < entries; ++entry) {
+    const int64_t slot = checkpoints(row, entry);
+    if (dlk_status status = checkSlot(checkpoints, row, entry, slot, slotsOut))
+      return status;
+    if (slot >= firstSlot)
+      writes.push_back({slot, row, entry, &checkpoints});
+  }
   return DLK_OK;
 }
 
@@ -171,8 +191,8 @@ dlk_status RowCheck::checkWrites() {
       return fail(DLK_INVALID_ARGUMENT,
                   "argument %s %s: expected a slot of its own, got %" PRId64
                   ", which %s writes too",
-                  destinations.label, Place(second.row, second.entry, destinations.width).text,
-                  second.slot, Place(first.row, first.entry, destinations.width).text);
+                  second.array->label, Place(second.row, second.entry, second.array->width).text,
+                  second.slot, Place(first.row, first.entry, first.array->width).text);
   }
   return DLK_OK;
 }
@@ -181,12 +201,13 @@ dlk_status RowCheck::checkReads() const {
   for (int64_t row = 0; row < numRows; ++row) {
     if (!readsState(row))
       continue;
-    auto it = std::lower_bound(writes.begin(), writes.end(), Destination{startSlot(row), 0, 0});
+    auto it =
+        std::lower_bound(writes.begin(), writes.end(), Destination{startSlot(row), 0, 0, nullptr});
     if (it != writes.end() && it->slot == startSlot(row) && it->row != row)
       return fail(DLK_INVALID_ARGUMENT,
                   "argument %s %s: expected a slot that no other row reads, got %" PRId64
                   ", which row %" PRId64 " reads",
-                  destinations.label, Place(it->row, it->entry, destinations.width).text, it->slot,
+                  it->array->label, Place(it->row, it->entry, it->array->width).text, it->slot,
                   row);
   }
   return DLK_OK;

@@ -90,6 +90,9 @@ struct Problem {
   std::vector<int64_t> starts;                ///< cu_seqlens; empty: row = entry of the batch
   std::vector<int64_t> sources, destinations; ///< [rows, width]; empty: slot = row
   std::vector<int64_t> accepted, hasState;    ///< [rows]; empty: all 1
+  std::vector<int64_t> checkpoints;           ///< slots [rows, width]; empty: none
+  std::vector<int64_t> checkpointOffsets;     ///< [rows]; empty: all the interval
+  int64_t checkpointInterval = 0;             ///< of the package
   int32_t firstSlot = 0;
   std::optional<double> scale;
 
@@ -103,6 +106,8 @@ struct Problem {
   int64_t source(int64_t row) const;
   /// The slot of the state after the row's token t (counted from its first), -1 if it is not kept.
   int64_t kept(int64_t row, int64_t t) const;
+  /// The slot of the checkpoint after so many tokens of the row, -1 if there is none.
+  int64_t checkpointAfter(int64_t row, int64_t tokens) const;
   /// The slot of the state after the last token, where only that one is kept.
   int64_t destination(int64_t row) const { return destinations.empty() ? row : destinations[row]; }
   bool keepsAll() const { return width(destinations) > 1; }

@@ -141,6 +141,10 @@ static void fill(const Problem &problem, Argument &argument) {
     return putArray(problem.hasState);
   case DLK_ROLE_ACCEPTED:
     return putArray(problem.accepted);
+  case DLK_ROLE_CHECKPOINT_SLOTS:
+    return putArray(problem.checkpoints);
+  case DLK_ROLE_CHECKPOINT_OFFSETS:
+    return putArray(problem.checkpointOffsets);
   case DLK_ROLE_INPUT:
   case DLK_ROLE_PARAM: {
     auto tensor = problem.tensors.find(name);
@@ -165,7 +169,8 @@ static std::vector<Argument> makeArguments(const Problem &problem, const dlk_ker
                             {"pool_in", problem.pool.shape()[0]},
                             {"pool_out", problem.pool.shape()[0]},
                             {"src_width", problem.width(problem.sources)},
-                            {"dst_width", problem.width(problem.destinations)}};
+                            {"dst_width", problem.width(problem.destinations)},
+                            {"checkpoint_width", problem.width(problem.checkpoints)}};
   dlk_kernel_info info;
   EXPECT_EQ(dlk_kernel_get_info(kernel, &info), DLK_OK);
   std::vector<Argument> arguments(info.num_args);
@@ -174,7 +179,8 @@ static std::vector<Argument> makeArguments(const Problem &problem, const dlk_ker
     Argument &argument = arguments[i];
     int64_t shape[DLK_MAX_RANK];
     EXPECT_EQ(dlk_kernel_get_arg(kernel, i, &argument.info), DLK_OK) << dlk_last_error();
-    EXPECT_EQ(dlk_arg_shape(kernel, i, sizes, 9, shape), DLK_OK) << dlk_last_error();
+    EXPECT_EQ(dlk_arg_shape(kernel, i, sizes, int32_t(std::size(sizes)), shape), DLK_OK)
+        << dlk_last_error();
     argument.shape.assign(shape, shape + argument.info.rank);
     place(argument, options.padding);
     if (options.inPlace && argument.info.role == DLK_ROLE_STATE_OUT) {

@@ -118,6 +118,19 @@ int64_t Problem::kept(int64_t row, int64_t t) const {
   return t < last && isSlot(destinations[row * last + t]) ? destinations[row * last + t] : -1;
 }
 
+int64_t Problem::checkpointAfter(int64_t row, int64_t tokens) const {
+  if (checkpoints.empty() || isNull(row))
+    return -1;
+  const int64_t last = width(checkpoints);
+  const int64_t offset = checkpointOffsets.empty() ? checkpointInterval : checkpointOffsets[row];
+  const int64_t behind = tokens - std::max<int64_t>(offset, 0),
+                number = behind / checkpointInterval;
+  if (tokens < 1 || behind < 0 || behind % checkpointInterval != 0 || number >= last)
+    return -1;
+  const int64_t slot = checkpoints[row * last + number];
+  return isSlot(slot) ? slot : -1;
+}
+
 std::set<int64_t> Problem::writtenSlots() const {
   std::set<int64_t> slots;
   for (int64_t row = 0; row < rows(); ++row) {
@@ -128,6 +141,9 @@ std::set<int64_t> Problem::writtenSlots() const {
     for (int64_t t = 0; keepsAll() && t < span(row).end - span(row).first; ++t)
       if (kept(row, t) >= 0)
         slots.insert(kept(row, t));
+    for (int64_t t = 1; t <= span(row).end - span(row).first; ++t)
+      if (checkpointAfter(row, t) >= 0)
+        slots.insert(checkpointAfter(row, t));
   }
   return slots;
 }
@@ -396,13 +412,17 @@ static void expectRow(const Problem &problem, int64_t row, Outcome &outcome) {
   for (auto &[name, tensor] : rest.tensors)
     tensor = rounded(tensor, problem.dtypeOf(name));
   Tensor S = rounded(rest.pool, problem.op.state);
-  const int64_t length = tokens.end - tokens.first, step = problem.keepsAll() ? 1 : length;
+  const int64_t length = tokens.end - tokens.first;
+  const bool byToken = problem.keepsAll() || !problem.checkpoints.empty();
+  const int64_t step = byToken ? 1 : length;
   for (int64_t t = 0; t < length; t += step) {
     const Problem part = tokensOf(rest, t, step);
     const Result result = runOperator(part, S);
     put(result.o, (tokens.entry * n.T + tokens.first + t) * tokenSize, outcome.o);
     S = result.S;
     if (const int64_t slot = problem.kept(row, t + step - 1); slot >= 0)
+      put(S, slot * slotSize, outcome.pool);
+    if (const int64_t slot = problem.checkpointAfter(row, t + step); slot >= 0)
       put(S, slot * slotSize, outcome.pool);
   }
   if (length == 0 && !problem.keepsAll())

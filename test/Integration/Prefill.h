@@ -28,6 +28,9 @@ template <typename Function> void forPrefills(const std::string &suffix, Functio
 }
 template <typename Function> void forPrefills(Function f) { forPrefills("", f); }
 
+/// Whether the device has kernels with products by wgmma.
+bool hasWgmma();
+
 /// What packages' names have behind them where a prefill is cut in another way: chunks of another
 /// size, or one kernel instead of two. Those that there are on the device; the first is "".
 std::vector<std::string> prefillForms();

@@ -142,7 +142,7 @@ protected:
     }
   }
 
-  void launch() {
+  void launch(dlk_status expected = DLK_OK) {
     dlk_plan *plan = nullptr;
     ASSERT_EQ(dlk_prepare(kernel, Device::get().handle, 0, &plan), DLK_OK) << dlk_last_error();
     std::vector<dlk_tensor> views;
@@ -150,7 +150,7 @@ protected:
       argument->memory->upload();
       views.push_back(argument->view());
     }
-    EXPECT_EQ(dlk_launch(plan, views.data(), int32_t(views.size()), nullptr, 0, nullptr), DLK_OK)
+    EXPECT_EQ(dlk_launch(plan, views.data(), int32_t(views.size()), nullptr, 0, nullptr), expected)
         << dlk_last_error();
     if (Device::get().driver)
       EXPECT_EQ(Device::get().driver->ctxSynchronize(), 0);

@@ -60,7 +60,7 @@ std::vector<Operator> dl::test::prefillOperators(const std::string &suffix) {
   return result;
 }
 
-static bool hasWgmma() {
+bool dl::test::hasWgmma() {
   return Device::get().isHost() || Device::get().computeCapability == 90;
 }
 

@@ -63,11 +63,16 @@ Opt<std::string> logType("log-type", cl::init("f32"), cl::value_desc("f32|bf16")
 Opt<std::string> chunk("chunk", cl::init("0"), cl::value_desc("N"), cl::cat(category),
                        cl::desc("Tokens that a prefill takes at a time, times the writes of each: "
                                 "16, 32, 64 or 128 (default 0: chosen)"));
+Opt<std::string> checkpoints("checkpoints", cl::init("0"), cl::value_desc("N"), cl::cat(category),
+                             cl::desc("A prefill leaves the state after every N tokens of a row in "
+                                      "slots of their own, where checkpoint_slots says so; a "
+                                      "multiple of the tokens taken at a time (default 0: none)"));
 List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
          cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
                cl::desc("Force a kernel's schedule, e.g. "
-                        "decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen)"));
+                        "decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen) or "
+                        "prefill:chunkwise,products=wgmma"));
 Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::cat(category),
                       cl::desc("package (default), ptx, cubin, llvm, mlir (the tile level) or "
                                "header (parameter structs and launch constants in C)"));
@@ -153,6 +158,14 @@ static Error parseChunk(CompileOptions &options) {
   if (StringRef(chunk).getAsInteger(10, options.chunk) ||
       !is_contained({0, 16, 32, 64, 128}, options.chunk))
     return unknown("--chunk", chunk, "16, 32, 64, 128 or 0");
+  return Error::success();
+}
+
+static Error parseCheckpoints(CompileOptions &options) {
+  constexpr int64_t most = int64_t(1) << 30;
+  if (StringRef(checkpoints).getAsInteger(10, options.checkpoints) || options.checkpoints < 0 ||
+      options.checkpoints > most)
+    return unknown("--checkpoints", checkpoints, ("a number from 0 to " + Twine(most)).str());
   return Error::success();
 }
 
@@ -310,8 +323,8 @@ Expected<CompileOptions> dl::parseCommandLine(int argc, char **argv) {
   options.explain = explain;
   options.jobs = jobs;
   options.set.assign(set.begin(), set.end());
-  for (auto parse : {parseKinds, parseDims, parseChunk, parseSchedules, parseLog, parseTypes,
-                     parseTargets, parseEmit, parsePaths})
+  for (auto parse : {parseKinds, parseDims, parseChunk, parseCheckpoints, parseSchedules, parseLog,
+                     parseTypes, parseTargets, parseEmit, parsePaths})
     if (Error error = parse(options))
       return error;
   struct Choice {
@@ -379,6 +392,7 @@ static package::KernelRequest ofKind(const CompileOptions &options, const std::s
   request.schedule = request.isLog() ? "log" : "recurrent";
   if (kind == "prefill") {
     request.chunk = options.chunk;
+    request.checkpoints = options.checkpoints;
     request.partBlocks = options.partBlocks;
     request.products = stringify(options.products);
     request.schedule = options.isFused ? "fused" : "chunkwise";

@@ -30,7 +30,8 @@ struct CompileOptions {
   std::map<std::string, schedule::RecurrentOverrides> schedules; ///< forced, by kind
   int64_t chunk = 0;                                             ///< of a prefill; 0: chosen
   bool isFused = false;                                          ///< a prefill in one kernel
-  int64_t partBlocks = 0; ///< that prepare a part of a prefill; 0: chosen
+  int64_t checkpoints = 0; ///< of a prefill, tokens between them; 0: none
+  int64_t partBlocks = 0;  ///< that prepare a part of a prefill; 0: chosen
   schedule::Products products = schedule::Products::MmaSync; ///< of a prefill
   package::KernelRequest log; ///< only the fields of the kernels of a log are set
 };

@@ -78,7 +78,8 @@ static bool namesSlots(const dlk_arg_info &arg) {
 /// Arrays for what a plain decode step does not have are left out.
 static bool isOptional(const dlk_arg_info &arg) {
   return arg.role == DLK_ROLE_ROW_STARTS || arg.role == DLK_ROLE_ROW_FLAGS ||
-         arg.role == DLK_ROLE_ACCEPTED;
+         arg.role == DLK_ROLE_ACCEPTED || arg.role == DLK_ROLE_CHECKPOINT_SLOTS ||
+         arg.role == DLK_ROLE_CHECKPOINT_OFFSETS;
 }
 
 static size_t countBytes(const dlk_arg_info &arg, const std::vector<int64_t> &shape) {

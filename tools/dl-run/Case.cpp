@@ -95,6 +95,8 @@ void CaseRunner::mapArguments() {
     case DLK_ROLE_ROW_STARTS:
     case DLK_ROLE_ROW_FLAGS:
     case DLK_ROLE_ACCEPTED:
+    case DLK_ROLE_CHECKPOINT_SLOTS:
+    case DLK_ROLE_CHECKPOINT_OFFSETS:
       isOther = true;
       break;
     default: // of a log: no case is made for such kernels
@@ -257,6 +259,8 @@ void CaseRunner::fillTensor(const Problem &problem, size_t arg, HostTensor &tens
     return fill([&](int64_t n) { return !batch.rows[n].isFresh; });
   case DLK_ROLE_ACCEPTED:
     return fill([&](int64_t n) { return problem.accepted[n]; });
+  case DLK_ROLE_CHECKPOINT_OFFSETS: // anywhere: nothing else may depend on where they are
+    return fill([&](int64_t n) { return 7 * n + 1; });
   default: // written
     return;
   }
@@ -340,6 +344,8 @@ bool CaseRunner::isAbsent(const Problem &problem, size_t arg) const {
     return !spec.hasFlags;
   case DLK_ROLE_ACCEPTED:
     return !spec.hasAccepted;
+  case DLK_ROLE_CHECKPOINT_SLOTS:
+    return true;
   default:
     return false;
   }

@@ -73,8 +73,8 @@ DLK_STATIC_ASSERT(offsetof(DlkHeader, manifest_hash_lo) == 40, "manifest_hash_lo
   X(CURSORS, "cursors")       /* i32 [slots, 4]: where each slot's log stands */                   \
   X(DESCRIPTORS, "descriptors")               /* i32 [N, 12]: what a step does to each row */      \
   X(FLUSH, "flush")                           /* [N], u8: not 0 = merge first; null = all 0 */     \
-  X(CHECKPOINT_SLOTS, "checkpoint_slots")     /* [N]; null = none */                               \
-  X(CHECKPOINT_OFFSETS, "checkpoint_offsets") /* [N]; null = all 0 */                              \
+  X(CHECKPOINT_SLOTS, "checkpoint_slots")     /* [N] or [N, width]; null = none */                 \
+  X(CHECKPOINT_OFFSETS, "checkpoint_offsets") /* [N]; null = all 0; of a prefill, its interval */  \
   X(COUNTS, "counts")                         /* [N]: entries since the base; null = all */
 
 /* X(enumerator, text, DLPack type code, bits) */
