@@ -7,6 +7,7 @@
 
 #include "compiler/Package/Manifest.h"
 #include "passes/Tile/Access.h"
+#include "runtime/include/dl/abi.h"
 
 using namespace mlir;
 using namespace dl;
@@ -96,6 +97,22 @@ static json::Object describeRequirement(DictionaryAttr requirement) {
   for (NamedAttribute entry : requirement)
     result[entry.getName().str()] = toJson(entry.getValue());
   return result;
+}
+
+LogicalResult dl::package::checkArguments(tile::KernelOp kernel) {
+  int64_t tensors = llvm::count_if(kernel.getArgumentTypes(), llvm::IsaPred<MemRefType>);
+  int64_t scalars = static_cast<int64_t>(kernel.getArgumentTypes().size()) - tensors;
+  int64_t bytes = tile::getParameterLayout(kernel.getArgumentTypes()).bytes;
+  auto check = [&](int64_t count, int64_t most, StringRef what) -> LogicalResult {
+    if (count <= most)
+      return success();
+    return mlir::emitError(kernel.getLoc())
+           << "kernel '" << kernel.getSymName() << "': expected at most " << most << " " << what
+           << " as arguments, got " << count;
+  };
+  return success(succeeded(check(tensors, DLK_MAX_ARGS, "tensors")) &&
+                 succeeded(check(scalars, DLK_MAX_SCALARS, "scalars")) &&
+                 succeeded(check(bytes, DLK_MAX_PARAM_BYTES, "bytes")));
 }
 
 json::Object dl::package::describeKernel(tile::KernelOp kernel) {

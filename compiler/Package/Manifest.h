@@ -17,6 +17,9 @@ namespace dl::package {
 /// runtime/README.md), from the kernel's argument attributes, parameter struct and accesses.
 llvm::json::Object describeKernel(tile::KernelOp kernel);
 
+/// Fails, with a diagnostic, where a kernel takes more than the runtime passes on (dl/abi.h).
+llvm::LogicalResult checkArguments(tile::KernelOp kernel);
+
 /// "f32", "bf16", "i32", ...
 std::string typeName(mlir::Type type);
 
