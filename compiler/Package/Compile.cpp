@@ -126,7 +126,7 @@ int64_t bytesInFlight(const CompiledKernel &kernel) { return kernel.minBlocks * 
 
 /// Register budgets to try, best first: for each number of resident blocks, from what the schedule
 /// wants downwards, all that fit and the next smaller one. (The assembler sometimes fits a smaller
-/// budget better.)
+/// budget better.) The same registers for fewer blocks are the same PTX: not tried again.
 SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &target,
                                                          int64_t threads, int64_t wanted,
                                                          int64_t stateRegisters) {
@@ -140,7 +140,8 @@ SmallVector<std::pair<int64_t, int64_t>> registerBudgets(const target::Target &t
     int64_t most = std::min(target.registersPerSM / (threads * blocks), target.registersPerThread);
     most = most / granularity * granularity;
     for (int64_t registers : {most, most - granularity})
-      if (registers >= std::max<int64_t>(32, stateRegisters + besideState))
+      if (registers >= std::max<int64_t>(32, stateRegisters + besideState) &&
+          !llvm::is_contained(llvm::make_second_range(budgets), registers))
         budgets.push_back({blocks, registers});
   }
   return budgets;
@@ -224,6 +225,7 @@ LogicalResult runSchedule(Session &session, const KernelRequest &request) {
     options.partBlocks = request.partBlocks;
     options.products = request.products;
     options.checkpoints = request.checkpoints;
+    options.precision = request.precision;
     options.part = request.part;
     return session.run<ChunkwiseOptions>(buildChunkwisePipeline, options);
   }
@@ -314,6 +316,8 @@ static FailureOr<CompiledKernel> compileOnce(const Spec &spec, const KernelReque
     return failure();
   }
   tile::KernelOp kernel = *kernels.begin();
+  if (failed(checkArguments(kernel)))
+    return failure();
   CompiledKernel result;
   result.name = request.name();
   result.stateBytes = integerAttr(kernel, kStateBytesAttrName);

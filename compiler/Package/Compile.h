@@ -37,6 +37,7 @@ struct KernelRequest {
   int64_t partBlocks = 0;            ///< prefill: blocks that prepare a part, at least; 0: chosen
   int64_t checkpoints = 0;           ///< prefill: tokens between those of a row; 0: none
   std::string products = "mma.sync"; ///< prefill: instructions of the walk's products, or "wgmma"
+  std::string precision = "auto";    ///< prefill: of products; bf16, hilo or auto
   std::string part = "all"; ///< prefill: "all" it does, or "walk" behind a kernel that "prepare"s
 
   // Of the kernels of a log, see isLog().

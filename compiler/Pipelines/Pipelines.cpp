@@ -92,6 +92,7 @@ void dl::buildChunkwisePipeline(OpPassManager &manager, const ChunkwiseOptions &
   schedule.partBlocks = options.partBlocks;
   schedule.products = options.products;
   schedule.checkpoints = options.checkpoints;
+  schedule.precision = options.precision;
   schedule.part = options.part;
   manager.addPass(createScheduleChunkwise(schedule));
   manager.addPass(createCanonicalizerPass());

@@ -77,6 +77,9 @@ struct ChunkwiseOptions : KernelOptions<ChunkwiseOptions> {
   Option<std::string> products{*this, "products",
                                llvm::cl::desc("instructions of products: mma.sync or wgmma"),
                                llvm::cl::init("mma.sync")};
+  Option<std::string> precision{*this, "precision",
+                                llvm::cl::desc("bf16, hilo, or auto: by the factor of feedback"),
+                                llvm::cl::init("auto")};
   Option<std::string> part{*this, "part", llvm::cl::desc("all, or in two kernels prepare or walk"),
                            llvm::cl::init("all")};
 };

@@ -50,12 +50,31 @@ static void dealRows(ChunkPlan &plan, int64_t keyDim) {
   plan.reads = rowsToWarps(tokens, plan.chunk, warps);
 }
 
+llvm::StringRef schedule::nameOf(Precision precision) {
+  return precision == Precision::HiLo ? "hilo" : "bf16";
+}
+
+std::optional<Precision> schedule::parsePrecision(llvm::StringRef name) {
+  for (Precision precision : {Precision::BF16, Precision::HiLo})
+    if (name == nameOf(precision))
+      return precision;
+  return std::nullopt;
+}
+
+Precision schedule::choosePrecision(std::optional<double> feedback, int64_t keyDim) {
+  if (!feedback || *feedback == 0)
+    return Precision::BF16;
+  return *feedback > 1 || keyDim < 2 * kTile ? Precision::HiLo : Precision::BF16;
+}
+
 llvm::Expected<ChunkPlan> schedule::planChunkwise(const RecurrentProblem &problem,
                                                   const ChunkOverrides &overrides,
-                                                  int64_t rowsPerToken) {
+                                                  int64_t rowsPerToken,
+                                                  std::optional<double> feedback) {
   constexpr int64_t mostRows = kTile * kMostRowsPerToken;
   ChunkPlan plan;
   plan.rowsPerToken = rowsPerToken;
+  plan.precision = overrides.precision.value_or(choosePrecision(feedback, problem.keyDim));
   // Outputs are a matrix of tokens.
   int64_t fewestRows = kTile * rowsPerToken;
   if (fewestRows > mostRows)

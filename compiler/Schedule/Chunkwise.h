@@ -26,6 +26,7 @@
 #include "compiler/Layout/Layout.h"
 #include "compiler/Schedule/Recurrent.h"
 #include "llvm/Support/Error.h"
+#include <optional>
 
 namespace dl::schedule {
 
@@ -46,6 +47,33 @@ enum class Products : uint8_t { MmaSync, Wgmma };
 llvm::StringRef stringify(Products products);
 /// By name; the error lists what exists.
 llvm::Expected<Products> parseProducts(llvm::StringRef name);
+/// What the products of a chunk keep of their factors.
+enum class Precision {
+  BF16, ///< 8 bits, what rounding to bf16 leaves; of the triangular system's inverse 16
+  HiLo, ///< 16 bits, as two factors in bf16, wherever a product's result enters later writes
+};
+
+/// "bf16" or "hilo".
+llvm::StringRef nameOf(Precision precision);
+/// The one with a name, if there is one.
+std::optional<Precision> parsePrecision(llvm::StringRef name);
+
+/// By `feedback`, what no factor with which a read enters a write exceeds; null where nothing
+/// bounds it, and then factors are in bf16: the operator may say more.
+///
+/// What rounding adds to the state enters later writes by that factor. Up to a factor of 1 writes
+/// take it away as they do what was there before. By a factor of 2 the state is reflected: all that
+/// was ever added stays. Errors of a state relative to it, without decay, 200 tokens, on the cpu
+/// target (2026-12-01; random keys of length one, chunks of 32, GDN):
+///
+///   K =                      16       32       64      128
+///   factor 2, bf16      1.5e-02  1.1e-02  7.8e-03  5.6e-03
+///   factor 2, hilo      4.5e-05  2.6e-05  1.7e-05  1.1e-05
+///
+/// of outputs with hilo 2.6e-3 to 4.0e-3. With one key for all tokens, a decay of 1e-3 and one per
+/// channel, bf16 has 2.6e-1, hilo 2.6e-3 (K = 128). An error is less the more numbers a key has
+/// over which it averages; with 16 a factor of 1 is too much for bf16 as well.
+Precision choosePrecision(std::optional<double> feedback, int64_t keyDim);
 
 /// Forced values for tests and tuning; 0 lets the model decide.
 struct ChunkOverrides {
@@ -54,6 +82,7 @@ struct ChunkOverrides {
   int64_t minBlocks = 0; ///< resident blocks per SM
   int64_t blocksPerPart = 0;
   Products products = Products::MmaSync;
+  std::optional<Precision> precision = std::nullopt;
 };
 
 /// How many parts a launch of two kernels is cut into: as many as all of these allow. A part of few
@@ -70,6 +99,7 @@ struct ChunkSplit {
 struct ChunkPlan {
   int64_t chunk = 0, rowsPerToken = 1;
   Products products = Products::MmaSync;
+  Precision precision = Precision::BF16;
   RecurrentPlan block;          ///< the tile of V, warps; `state` serves zeros of null rows alone
   layout::BlockedParams tokens; ///< of C / n x K
   layout::BlockedParams rows;   ///< of C x K
@@ -82,10 +112,11 @@ struct ChunkPlan {
 };
 
 /// The plan for a problem, or one line that says which dimension cannot be served and what could.
-/// `rowsPerToken`: a power of two.
+/// `rowsPerToken`: a power of two. `feedback`: as in choosePrecision.
 llvm::Expected<ChunkPlan> planChunkwise(const RecurrentProblem &problem,
                                         const ChunkOverrides &overrides = {},
-                                        int64_t rowsPerToken = 1);
+                                        int64_t rowsPerToken = 1,
+                                        std::optional<double> feedback = std::nullopt);
 
 /// That of the kernel which computes the factors of all chunks, in a block for each, for a kernel
 /// that walks them by `walk`. No product with the state is made here, so nothing splits V.

@@ -15,6 +15,7 @@
 #include "passes/Analysis/Explain.h"
 
 #include "passes/Analysis/Equations.h"
+#include "passes/Analysis/Ranges.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -55,6 +56,7 @@ private:
   void explainStates();
   void explainOutputs();
   void printMaps(raw_ostream &os);
+  void printFeedback(raw_ostream &os);
   void printSchedules(raw_ostream &os);
   StepNames namesOfStep();
 
@@ -312,7 +314,20 @@ void Explainer::printMaps(raw_ostream &os) {
            << describe(event);
     os << (isSimple ? "\n" : "]\n");
   }
-  os << "  feedback reads per token: " << analysis.numFeedbackReads() << '\n';
+  os << "  feedback reads per token: " << analysis.numFeedbackReads();
+  if (analysis.numFeedbackReads() > 0 && analysis.isAffine())
+    printFeedback(os);
+  os << '\n';
+}
+
+/// How precise products have to be follows from it.
+void Explainer::printFeedback(raw_ostream &os) {
+  std::optional<double> bound = boundOfFeedback(analysis);
+  if (!bound)
+    os << ", by factors that nothing bounds: prefill rounds factors of products to bf16";
+  else
+    os << ", by factors of at most " << formatConstant(*bound)
+       << (*bound > 1 ? ": prefill keeps two bf16 of factors of products" : "");
 }
 
 void Explainer::printSchedules(raw_ostream &os) {

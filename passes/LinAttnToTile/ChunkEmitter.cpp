@@ -30,7 +30,7 @@ static constexpr int64_t kWarpsOfWgmma = 4;
 ChunkLayouts::ChunkLayouts(MLIRContext *context, const schedule::ChunkPlan &plan, int64_t keyDim)
     : chunk(plan.chunk), rowsPerToken(plan.rowsPerToken), tokensPerChunk(plan.tokensPerChunk()),
       keyDim(keyDim), valueTile(plan.block.valueTile), warps(plan.block.warps),
-      products(plan.products), tokenLayout(toAttr(context, plan.tokens)),
+      products(plan.products), precision(plan.precision), tokenLayout(toAttr(context, plan.tokens)),
       rowLayout(toAttr(context, plan.rows)), pairLayout(toAttr(context, plan.pairs)),
       readLayout(toAttr(context, plan.reads)) {}
 
@@ -322,7 +322,7 @@ void ChunkEmitter::emitGrams() {
   if (std::optional<double> lowest = step.states.front().totalBound(); lowest && logDecay)
     bound = builder.getF64FloatAttr(*lowest);
   auto op = tile::DecayedGramOp::create(builder, loc, types, keys, inRows(writes), inRows(decays),
-                                        inclusive, bound, builder.getBF16Type());
+                                        inclusive, bound, builder.getBF16Type(), isHiLo());
   llvm::append_range(grams, op.getGrams());
 }
 
@@ -353,6 +353,18 @@ Value ChunkEmitter::toShared(Value matrix) {
   return crossing.matrix(narrow, layouts.shared(cast<RankedTensorType>(narrow.getType())));
 }
 
+/// What bf16 takes from a matrix.
+Value ChunkEmitter::restToShared(Value matrix) {
+  Value rounded = arith::ExtFOp::create(builder, loc, matrix.getType(), toBF16(matrix));
+  return toShared(arith::SubFOp::create(builder, loc, matrix, rounded));
+}
+
+/// A factor of a product with what enters writes.
+ChunkEmitter::ProductFactor ChunkEmitter::bothToShared(Value matrix) {
+  Value rounded = toShared(matrix);
+  return {rounded, isHiLo() ? restToShared(matrix) : Value()};
+}
+
 /// X of a read.
 Value ChunkEmitter::decayedRead(unsigned number) {
   const analysis::Read &read = step.reads[number];
@@ -379,11 +391,11 @@ void ChunkEmitter::emitFactors() {
       }
   }
   if (Value all = inRows(feedback))
-    feedbackInShared = toShared(all);
+    feedbackInShared = bothToShared(all);
   Value sum = scan(/*reverse=*/true, /*exclusive=*/true);
   for (auto [row, write] : llvm::enumerate(step.writes))
     writes[row] = multiply(decayedKey(write.key, write.clock, allDecays()), sum);
-  writesInShared = toShared(inRows(writes));
+  writesInShared = bothToShared(inRows(writes));
 }
 
 /// One number per row or token, over a matrix of pairs.
@@ -453,7 +465,7 @@ Value ChunkEmitter::pairsOf(ChunkPlace place, Value diagonal) {
 void ChunkEmitter::emitSystem() {
   RankedTensorType pairs = layouts.pairs(builder.getF32Type());
   for (auto &[number, factors] : outputs)
-    factors.pairs = toShared(pairsOf(rows.outputs.at(number), factors.diagonal));
+    factors.pairs = bothToShared(pairsOf(rows.outputs.at(number), factors.diagonal));
   Value system;
   for (unsigned i = 0; i < rows.matrices.size(); ++i)
     system = add(system, systemOf(i));
@@ -466,9 +478,8 @@ void ChunkEmitter::emitSystem() {
   Value isBelow = compare(arith::CmpIPredicate::sgt, coordinate(pairs, 0), coordinate(pairs, 1));
   Value below = arith::SelectOp::create(
       builder, loc, isBelow, tile::InvertUnitLowerOp::create(builder, loc, system), zero(pairs));
-  inverse = toShared(below);
-  Value rounded = arith::ExtFOp::create(builder, loc, pairs, toBF16(below));
-  inverseRest = toShared(arith::SubFOp::create(builder, loc, below, rounded));
+  inverse.value = toShared(below);
+  inverse.rest = restToShared(below);
 }
 
 //===----------------------------------------------------------------------===//

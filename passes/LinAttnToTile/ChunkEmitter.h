@@ -70,6 +70,7 @@ struct ChunkLayouts {
 
   int64_t chunk, rowsPerToken, tokensPerChunk, keyDim, valueTile, warps;
   schedule::Products products;
+  schedule::Precision precision;
   mlir::Attribute tokenLayout, rowLayout, pairLayout, readLayout;
 
 private:
@@ -120,11 +121,17 @@ public:
                                     llvm::function_ref<void(unsigned, mlir::Value)> store);
 
 private:
+  /// A factor, and for one in shared memory what its rounding to bf16 takes away if that counts.
+  struct ProductFactor {
+    ProductFactor(mlir::Value value = {}, mlir::Value rest = {}) : value(value), rest(rest) {}
+    mlir::Value value, rest;
+  };
+
   /// What an output read is made of.
   struct OutputFactors {
     mlir::Value diagonal; ///< T: what it gets of its row's write, or null
     mlir::Value inShared; ///< X
-    mlir::Value pairs;    ///< N in shared memory, T x C
+    ProductFactor pairs;  ///< N in shared memory, T x C
   };
 
   // Token-local maths
@@ -181,9 +188,13 @@ private:
   mlir::Value systemOf(unsigned matrix);
   mlir::Value pairsOf(ChunkPlace place, mlir::Value diagonal);
   mlir::Value toShared(mlir::Value matrix);
-  mlir::Value asFirst(mlir::Value accumulator, mlir::Value sum);
-  mlir::Value asSecond(mlir::Value accumulator);
-  mlir::Value product(mlir::Value a, mlir::Value b, mlir::Value c, bool transposed = false);
+  mlir::Value restToShared(mlir::Value matrix);
+  ProductFactor bothToShared(mlir::Value matrix);
+  bool isHiLo() const { return layouts.precision == schedule::Precision::HiLo; }
+  mlir::Value asFirst(mlir::Value accumulator, mlir::Value sum, bool hilo);
+  mlir::Value asSecond(mlir::Value accumulator, bool hilo);
+  mlir::Value product(const ProductFactor &a, const ProductFactor &b, mlir::Value c,
+                      bool transposed = false);
   mlir::Value localWrites();
   mlir::Value emitRightHandSide(mlir::Value state);
   mlir::Value solve(mlir::Value rightHandSide);
@@ -208,9 +219,9 @@ private:
   mlir::Value logDecay;                 ///< of a token: T x K, T, or null
   std::array<mlir::Value, 2> scans;     ///< up to a token: without and with its own
   llvm::SmallVector<mlir::Value> grams; ///< of rows.matrices: C x C, valid below the diagonal
-  mlir::Value writesInShared;           ///< A
-  mlir::Value inverse, inverseRest;     ///< of the system, less I: in bf16, and what that leaves
-  mlir::Value feedbackInShared;
+  ProductFactor writesInShared;         ///< A
+  ProductFactor inverse;                ///< of the system, less I
+  ProductFactor feedbackInShared;
   llvm::MapVector<unsigned, OutputFactors> outputs; ///< by the number of the read
   mlir::Value tokenIsThere, keyIsThere, valueIsThere;
 };

@@ -11,25 +11,36 @@
 using namespace mlir;
 using namespace dl;
 
-/// For a product that is added to `sum`.
-Value ChunkEmitter::asFirst(Value accumulator, Value sum) {
-  Value narrow = toBF16(accumulator);
-  auto type = cast<RankedTensorType>(narrow.getType());
+/// For a product that is added to `sum`; `hilo` products split it.
+Value ChunkEmitter::asFirst(Value accumulator, Value sum, bool hilo) {
+  Value factor = hilo ? accumulator : toBF16(accumulator);
+  auto type = cast<RankedTensorType>(factor.getType());
   return tile::ConvertOp::create(
       builder, loc,
       layouts.firstFactor(type, cast<RankedTensorType>(sum.getType()), type.getElementType()),
-      narrow);
+      factor);
 }
 
-Value ChunkEmitter::asSecond(Value accumulator) {
-  Value narrow = toBF16(accumulator);
-  auto type = cast<RankedTensorType>(narrow.getType());
+Value ChunkEmitter::asSecond(Value accumulator, bool hilo) {
+  Value factor = hilo ? accumulator : toBF16(accumulator);
+  auto type = cast<RankedTensorType>(factor.getType());
   return tile::TransposeOp::create(builder, loc, layouts.secondFactor(type, type.getElementType()),
-                                   narrow);
+                                   factor);
 }
 
-Value ChunkEmitter::product(Value a, Value b, Value c, bool transposed) {
-  return tile::MmaOp::create(builder, loc, a, b, c, transposed);
+/// A factor in registers of f32 makes it hilo.
+Value ChunkEmitter::product(const ProductFactor &a, const ProductFactor &b, Value c,
+                            bool transposed) {
+  bool hilo = llvm::any_of(ValueRange{a.value, b.value}, [](Value factor) {
+    auto tensor = dyn_cast<RankedTensorType>(factor.getType());
+    return tensor && tensor.getElementType().isF32();
+  });
+  auto create = [&](Value b, Value c, Value rest) -> Value {
+    return tile::MmaOp::create(builder, loc, a.value, b, c, rest, transposed, hilo);
+  };
+  if (hilo || !b.rest)
+    return create(b.value, c, a.rest ? a.rest : b.rest);
+  return create(b.rest, create(b.value, c, {}), {});
 }
 
 /// What the writes are made of besides reads, each in its rows; null stands for zero.
@@ -54,30 +65,33 @@ Value ChunkEmitter::emitRightHandSide(Value state) {
   Value written = localWrites();
   if (!written)
     written = zero(layouts.values(ChunkSide::Writes, builder.getF32Type()));
-  return feedbackInShared ? product(asFirst(state, written), feedbackInShared, written) : written;
+  if (!feedbackInShared.value)
+    return written;
+  return product(asFirst(state, written, isHiLo()), feedbackInShared, written);
 }
 
 /// B, transposed.
 Value ChunkEmitter::solve(Value rightHandSide) {
-  if (!inverse)
+  if (!inverse.value)
     return rightHandSide;
-  Value factor = asFirst(rightHandSide, rightHandSide);
-  return product(factor, inverseRest, product(factor, inverse, rightHandSide));
+  return product(asFirst(rightHandSide, rightHandSide, isHiLo()), inverse, rightHandSide);
 }
 
-/// What a read sees of the state before the chunk, over the values of outputs.
+/// What a read sees of the state before the chunk, over the values of outputs. What rounding takes
+/// from a state goes with this one output.
 Value ChunkEmitter::readState(const OutputFactors &factors, Value state) {
   Value none = zero(layouts.values(ChunkSide::Outputs, builder.getF32Type()));
   return layouts.isTransposed(ChunkSide::Outputs)
-             ? product(asFirst(state, none), factors.inShared, none)
-             : product(factors.inShared, asSecond(state), none);
+             ? product(asFirst(state, none, /*hilo=*/false), factors.inShared, none)
+             : product(factors.inShared, asSecond(state, /*hilo=*/false), none);
 }
 
-/// With what it sees of the chunk's writes.
+/// With what it sees of the chunk's writes. What rounding takes from writes does not get less where
+/// they sum up to little.
 Value ChunkEmitter::addWrites(const OutputFactors &factors, Value writes, Value sum) {
   return layouts.isTransposed(ChunkSide::Outputs)
-             ? product(asFirst(writes, sum), factors.pairs, sum)
-             : product(factors.pairs, asSecond(writes), sum);
+             ? product(asFirst(writes, sum, isHiLo()), factors.pairs, sum)
+             : product(factors.pairs, asSecond(writes, isHiLo()), sum);
 }
 
 /// Products of mma.sync are waited for; each value is made right before it is used, so that few are
@@ -87,7 +101,7 @@ Value ChunkEmitter::emitWalk(Value state, llvm::function_ref<void(unsigned, Valu
   Value next;
   // Old accumulators of wgmma are only touched before its first product or behind a wait: ptxas
   // makes products of one loop wait for each other otherwise. With a system to solve there is one.
-  if (runOn && !inverse)
+  if (runOn && !inverse.value)
     next = decayOfChunk(state);
   Value rightHandSide = emitRightHandSide(state);
   llvm::DenseMap<unsigned, Value> results;
@@ -98,14 +112,14 @@ Value ChunkEmitter::emitWalk(Value state, llvm::function_ref<void(unsigned, Valu
   if (runOn)
     readStates();
   Value writes = solve(rightHandSide);
-  if (runOn && inverse)
+  if (runOn && inverse.value)
     next = decayOfChunk(state);
   if (!runOn)
     readStates();
   for (auto &[number, factors] : outputs)
     results[number] = addWrites(factors, writes, results[number]);
   auto addToState = [&] {
-    next = product(asFirst(writes, next), writesInShared, next, /*transposed=*/true);
+    next = product(asFirst(writes, next, isHiLo()), writesInShared, next, /*transposed=*/true);
   };
   if (runOn)
     addToState();

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/Analysis/Ranges.h"
 #include "passes/LinAttnToTile/ChunkKernel.h"
 #include "passes/LinAttnToTile/Passes.h"
 #include "passes/LinAttnToTile/ScheduleOptions.h"
@@ -45,12 +46,16 @@ struct ScheduleChunkwise : dl::impl::ScheduleChunkwiseBase<ScheduleChunkwise> {
     dl::schedule::RecurrentProblem problem;
     problem.keyDim = types->keyDim;
     problem.valueDim = types->valueDim;
+    std::optional<dl::schedule::Precision> forced = dl::schedule::parsePrecision(precision);
+    if (!forced && precision != "auto")
+      return op.emitError() << "precision: expected auto, bf16 or hilo, got '" << precision << "'";
     const ChunkRows rows = ChunkRows::of(*step);
     llvm::Expected<dl::schedule::Products> instructions = dl::schedule::parseProducts(products);
     if (!instructions)
       return op.emitError() << llvm::toString(instructions.takeError());
     llvm::Expected<dl::schedule::ChunkPlan> plan = dl::schedule::planChunkwise(
-        problem, {chunk, valueTile, minBlocks, partBlocks, *instructions}, rows.count);
+        problem, {chunk, valueTile, minBlocks, partBlocks, *instructions, forced}, rows.count,
+        analysis::boundOfFeedback(*step));
     if (!plan)
       return op.emitError() << llvm::toString(plan.takeError());
     if (checkpoints < 0 || checkpoints % plan->tokensPerChunk() != 0)

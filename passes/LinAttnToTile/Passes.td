@@ -68,6 +68,13 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
     4. reads of the state before the chunk, writes, outputs N B + X S0 and the new state e^G S0 + A^T B, by `tile.mma`
        with factors in bf16 and sums in f32.
 
+    How precise factors are is an attribute of each product. What rounding takes from the factors of writes enters later
+    writes by the factor (gamma) with which these read: where the analysis proves that it is 1 at most, factors are bf16.
+    Where it proves another bound, `hilo` makes two bf16 of each factor of the Grams, of gamma X S0, of the system's
+    solution, of A^T B and of N B, which leaves X S0 of the outputs; likewise with any bound where K is below 32. Where
+    nothing bounds gamma, which is so if it is an input of which the operator does not promise a `linattn.bound`, factors
+    are bf16. `precision` forces one or the other.
+
     With `part=prepare` and `part=walk` that becomes two kernels with the same arguments. Steps 1 to 3 do not depend on the
     state: the first kernel does them for all chunks at once and leaves their factors in a workspace, the second one
     walks the chunks and copies the factors of the next one while it multiplies with those of this one. Both take one
@@ -91,6 +98,7 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
     Option<"partBlocks", "part-blocks", "int64_t", "0", "blocks that prepare a part of the chunks, at least; 0: chosen by the model">,
     Option<"checkpoints", "checkpoints", "int64_t", "0", "tokens between the states of a row that are left in slots of their own, a multiple of the chunk's; 0: none are">,
     Option<"products", "products", "std::string", "\"mma.sync\"", "instructions of the walk's products: mma.sync or wgmma">,
+    Option<"precision", "precision", "std::string", "\"auto\"", "bf16, hilo: two bf16 for each factor of products that enter writes; auto: by the factor of feedback">,
     Option<"part", "part", "std::string", "\"all\"", "all, or of the same work in two kernels prepare or walk">
   ];
   let dependentDialects = ["::dl::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",

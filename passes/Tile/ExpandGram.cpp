@@ -31,7 +31,7 @@ constexpr int64_t kBlock = schedule::kGramBlock;
 class GramExpansion {
 public:
   explicit GramExpansion(DecayedGramOp op)
-      : op(op), builder(op), loc(op.getLoc()), type(op.getA().getType()),
+      : op(op), builder(op), loc(op.getLoc()), isHiLo(op.getHilo()), type(op.getA().getType()),
         pairs(cast<RankedTensorType>(op.getGrams().front().getType())) {}
 
   void run() {
@@ -52,11 +52,39 @@ private:
     return alloc(
         SharedType::get(op.getContext(), type.getShape(), op.getProduct(), swizzle(bytes)));
   }
-  void store(Value value, Value buffer) {
-    auto narrow = cast<RankedTensorType>(value.getType()).clone(op.getProduct());
-    LocalStoreOp::create(builder, loc, arith::TruncFOp::create(builder, loc, narrow, value),
-                         buffer);
+  /// Buffers of factors of a tile.gram, and of what their rounding takes away if that counts.
+  struct Factors {
+    SmallVector<Value> rounded, rests;
+  };
+  void addTo(Factors &factors) {
+    factors.rounded.push_back(allocFactor());
+    if (isHiLo)
+      factors.rests.push_back(allocFactor());
   }
+  void store(Value value, const Factors &factors, size_t number) {
+    auto wide = cast<RankedTensorType>(value.getType());
+    auto toNarrow = [&](Value x) {
+      return arith::TruncFOp::create(builder, loc, wide.clone(op.getProduct()), x);
+    };
+    Value narrow = toNarrow(value);
+    LocalStoreOp::create(builder, loc, narrow, factors.rounded[number]);
+    if (!isHiLo)
+      return;
+    Value rest = arith::SubFOp::create(builder, loc, value,
+                                       arith::ExtFOp::create(builder, loc, wide, narrow));
+    LocalStoreOp::create(builder, loc, toNarrow(rest), factors.rests[number]);
+  }
+  /// `x`, `a`: numbers of factors.
+  void gram(const Factors &factors, ArrayRef<size_t> x, size_t a, IntegerAttr half, bool diagonal) {
+    auto xOf = [&](ArrayRef<Value> buffers) {
+      return llvm::map_to_vector(x, [&](size_t i) { return buffers[i]; });
+    };
+    GramOp::create(builder, loc, xOf(factors.rounded),
+                   isHiLo ? xOf(factors.rests) : SmallVector<Value>(), factors.rounded[a],
+                   isHiLo ? factors.rests[a] : Value(), grams, half, diagonal);
+  }
+  /// Numbers of all x.
+  SmallVector<size_t> all() { return llvm::to_vector(llvm::seq<size_t>(0, op.getX().size())); }
   void barrier() { BarrierOp::create(builder, loc, /*async_proxy=*/false); }
   SmallVector<Value> loadGrams() {
     barrier();
@@ -82,8 +110,13 @@ private:
 
   SmallVector<Value> expandLevels();
   bool isBoundInBlocks();
-  void expandBlocks(Value decay, ValueRange buffers);
+  void expandBlocks(Value decay, const Factors &factors);
   SmallVector<Value> expandPlain();
+  /// Whether a vector comes from memory in the type of products.
+  bool isExact(Value vector) {
+    auto extension = vector.getDefiningOp<arith::ExtFOp>();
+    return extension && getElementTypeOrSelf(extension.getIn()) == op.getProduct();
+  }
   void stageVectors();
   Value vector(Value x);
   SmallVector<Value> factorsOf(Value decay, int64_t half);
@@ -93,6 +126,7 @@ private:
   DecayedGramOp op;
   OpBuilder builder;
   Location loc;
+  bool isHiLo;
   RankedTensorType type, pairs;
   SmallVector<Value> grams;
   llvm::DenseMap<Value, Value> staged; ///< buffers of vectors that have the type of products
@@ -114,14 +148,13 @@ void GramExpansion::stageVectors() {
   SmallVector<Value> vectors(op.getX());
   vectors.push_back(op.getA());
   for (Value vector : vectors) {
-    auto extension = vector.getDefiningOp<arith::ExtFOp>();
-    if (!extension || getElementTypeOrSelf(extension.getIn()) != op.getProduct())
+    if (!isExact(vector))
       continue;
     Value &buffer = staged[vector];
     if (buffer)
       continue;
     buffer = allocFactor();
-    LocalStoreOp::create(builder, loc, extension.getIn(), buffer);
+    LocalStoreOp::create(builder, loc, vector.getDefiningOp<arith::ExtFOp>().getIn(), buffer);
   }
 }
 
@@ -161,7 +194,7 @@ bool GramExpansion::isBoundInBlocks() {
 /// One product for all pairs of a block: with P the sum of decays from the block's start on, and c
 /// half of what it can be at most, x e^(P + c) and a e^(-P - c). No token's numbers depend on later
 /// ones; pairs of a reader with a later writer, which may overflow, mean nothing.
-void GramExpansion::expandBlocks(Value decay, ValueRange buffers) {
+void GramExpansion::expandBlocks(Value decay, const Factors &factors) {
   float middle = float(-kBlock * op.getBound()->convertToDouble() / 2 * M_LOG2E);
   Value shift = splat(type, builder.getF32FloatAttr(middle));
   std::array<Value, 2> sums; // by whether they have the token's own decay
@@ -171,37 +204,40 @@ void GramExpansion::expandBlocks(Value decay, ValueRange buffers) {
       sum = arith::AddFOp::create(builder, loc, scan(decay, kBlock, false, !inclusive), shift);
     return sum;
   };
-  for (auto [x, inclusive, buffer] : llvm::zip(op.getX(), op.getInclusive(), buffers))
-    store(multiply(vector(x), exp2(sumOf(inclusive))), buffer);
+  for (auto [i, x, inclusive] : llvm::enumerate(op.getX(), op.getInclusive()))
+    store(multiply(vector(x), exp2(sumOf(inclusive))), factors, i);
   Value negated = arith::NegFOp::create(builder, loc, sumOf(true));
-  store(multiply(vector(op.getA()), exp2(negated)), buffers.back());
+  size_t last = op.getX().size();
+  store(multiply(vector(op.getA()), exp2(negated)), factors, last);
   barrier();
-  GramOp::create(builder, loc, buffers.drop_back(), buffers.back(), grams, IntegerAttr(),
-                 /*diagonal=*/true);
+  gram(factors, all(), last, IntegerAttr(), /*diagonal=*/true);
 }
 
 SmallVector<Value> GramExpansion::expandLevels() {
-  SmallVector<SmallVector<Value>, 2> sets(2);
-  for (SmallVector<Value> &set : sets)
+  // Two sets of buffers take turns, and a level need not wait for the products of the one before
+  // it. Of factors that are two each there would be too many.
+  SmallVector<Factors, 2> sets(isHiLo ? 1 : 2);
+  for (Factors &set : sets)
     for (size_t i = 0; i < op.getX().size(); ++i)
-      set.push_back(allocFactor());
+      addTo(set);
   stageVectors();
   unsigned level = 0;
   Value decay = inBase2(op.getDecay());
   int64_t first = 1;
   if (isBoundInBlocks()) {
-    SmallVector<Value> buffers = sets[level++];
-    buffers.push_back(allocFactor());
-    expandBlocks(decay, buffers);
+    Factors factors = sets[level++ % sets.size()];
+    addTo(factors);
+    expandBlocks(decay, factors);
     first = kBlock;
   }
   for (int64_t half = first; half < type.getDimSize(0); half *= 2, ++level) {
-    SmallVector<Value> &set = sets[level % 2];
-    for (auto [factor, buffer] : llvm::zip(factorsOf(decay, half), set))
-      store(factor, buffer);
+    const Factors &set = sets[level % sets.size()];
+    if (isHiLo && level > 0)
+      barrier();
+    for (auto [i, factor] : llvm::enumerate(factorsOf(decay, half)))
+      store(factor, set, i);
     barrier();
-    GramOp::create(builder, loc, set, set.front(), grams, builder.getI64IntegerAttr(half),
-                   /*diagonal=*/false);
+    gram(set, all(), 0, builder.getI64IntegerAttr(half), /*diagonal=*/false);
   }
   return loadGrams();
 }
@@ -213,16 +249,19 @@ Value GramExpansion::asRows(Value tokens, unsigned axis) {
 }
 
 SmallVector<Value> GramExpansion::expandPlain() {
-  llvm::MapVector<Value, Value> buffers;
+  llvm::MapVector<Value, size_t> numbers;
   for (Value vector :
        llvm::concat<Value>(SmallVector<Value>(op.getX()), SmallVector<Value>{op.getA()}))
-    if (Value &buffer = buffers[vector]; !buffer) {
-      buffer = allocFactor();
-      store(vector, buffer);
-    }
+    numbers.insert({vector, numbers.size()});
+  isHiLo &= !llvm::all_of(numbers, [&](auto &entry) { return isExact(entry.first); });
+  Factors factors;
+  for (auto [vector, number] : numbers) {
+    addTo(factors);
+    store(vector, factors, number);
+  }
   barrier();
-  SmallVector<Value> x = llvm::map_to_vector(op.getX(), [&](Value v) { return buffers[v]; });
-  GramOp::create(builder, loc, x, buffers[op.getA()], grams, IntegerAttr(), /*diagonal=*/false);
+  gram(factors, llvm::map_to_vector(op.getX(), [&](Value x) { return numbers.lookup(x); }),
+       numbers.lookup(op.getA()), IntegerAttr(), /*diagonal=*/false);
   SmallVector<Value> results = loadGrams();
   if (!op.getDecay())
     return results;

@@ -24,10 +24,17 @@ void LaneLowering::emitGramPair(GramOp op, Value i, Value j) {
   };
   SmallVector<Value> zeros(op.getX().size(), host->zero(host->getF32Type()));
   auto body = [&](Value k, ValueRange sums) {
-    Value a = factor(op.getA(), j, k);
-    SmallVector<Value> after;
-    for (auto [x, sum] : llvm::zip(op.getX(), sums))
-      after.push_back(math::FmaOp::create(*host, host->loc, factor(x, i, k), a, sum));
+    SmallVector<Value> after(sums);
+    auto add = [&](ValueRange xs, Value a) {
+      Value factorA = factor(a, j, k);
+      for (auto [x, sum] : llvm::zip(xs, after))
+        sum = math::FmaOp::create(*host, host->loc, factor(x, i, k), factorA, sum);
+    };
+    add(op.getX(), op.getA());
+    if (op.getARest()) {
+      add(op.getXRest(), op.getA());
+      add(op.getX(), op.getARest());
+    }
     return after;
   };
   SmallVector<Value> sums = host->loop(op.getA().getType().getShape()[1], zeros, body);

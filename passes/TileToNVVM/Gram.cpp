@@ -111,24 +111,42 @@ void KernelLowering::emitGramBlock(GramOp op, Value row, Value column) {
       type.getElementType().isBF16() ? "mma.m16n8k16.bf16" : "mma.m16n8k16.f16"));
   // Matrices of A: rows 0-7 and 8-15 of the first half of k, then of the second. Of B: the halves
   // of k of rows 0-7, then those of rows 8-15.
-  SmallVector<Chunks> xs;
+  SmallVector<Chunks> xs, restsOfX;
+  auto chunksOfX = [&](Value x) {
+    return makeChunks(cast<TypedValue<SharedType>>(x), multiplyAdd(row, kBlock, threadDigit(1, 16)),
+                      threadDigit(16, 2),
+                      /*chunkBits=*/1);
+  };
   for (Value x : op.getX())
-    xs.push_back(makeChunks(cast<TypedValue<SharedType>>(x),
-                            multiplyAdd(row, kBlock, threadDigit(1, 16)), threadDigit(16, 2),
-                            /*chunkBits=*/1));
+    xs.push_back(chunksOfX(x));
+  for (Value rest : op.getXRest())
+    restsOfX.push_back(chunksOfX(rest));
   Value laneRow = multiplyAdd(threadDigit(16, 2), 8, threadDigit(1, 8));
-  Chunks as = makeChunks(op.getA(), multiplyAdd(column, kBlock, laneRow), threadDigit(8, 2),
-                         /*chunkBits=*/1);
+  auto chunksOfA = [&](TypedValue<SharedType> a) {
+    return makeChunks(a, multiplyAdd(column, kBlock, laneRow), threadDigit(8, 2), /*chunkBits=*/1);
+  };
+  Chunks as = chunksOfA(op.getA()), restOfA;
+  if (op.getARest())
+    restOfA = chunksOfA(op.getARest());
   Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
   SmallVector<SmallVector<Registers>> sums(
       xs.size(), SmallVector<Registers>(numTiles, Registers(instruction.c.registers, zero)));
   for (int64_t chunk = 0; chunk < type.getShape()[1] / 8; chunk += 2) {
     Registers b = loadMatrices(as, 0, chunk, 2 * numTiles, /*transposed=*/false);
-    for (auto [x, tiles] : llvm::zip(xs, sums)) {
+    auto addAll = [&](Chunks &x, ValueRange b, MutableArrayRef<Registers> tiles) {
       Registers a = loadMatrices(x, 0, chunk, 4, /*transposed=*/false);
       for (auto [t, tile] : llvm::enumerate(tiles))
-        tile = mmaSync(instruction, a, ValueRange(b).slice(2 * t, 2), tile);
-    }
+        tile = mmaSync(instruction, a, b.slice(2 * t, 2), tile);
+    };
+    for (auto [x, tiles] : llvm::zip(xs, sums))
+      addAll(x, b, tiles);
+    if (restsOfX.empty())
+      continue;
+    for (auto [rest, tiles] : llvm::zip(restsOfX, sums))
+      addAll(rest, b, tiles);
+    b = loadMatrices(restOfA, 0, chunk, 2 * numTiles, /*transposed=*/false);
+    for (auto [x, tiles] : llvm::zip(xs, sums))
+      addAll(x, b, tiles);
   }
   for (auto [gram, tiles] : llvm::zip(op.getGram(), sums))
     storeGram(cast<TypedValue<SharedType>>(gram), row, column, tiles, half);

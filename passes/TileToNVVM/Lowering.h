@@ -154,10 +154,12 @@ private:
   struct Product;
   mlir::LogicalResult lowerMma(MmaOp op);
   void emitMmaSync(Product &product);
-  void emitMmaSyncOfA(Product &product, mlir::TypedValue<SharedType> buffer);
-  void emitMmaSync(Product &product, mlir::TypedValue<SharedType> buffer);
+  void emitMmaSyncOfA(Product &product, MmaOp op, mlir::TypedValue<SharedType> buffer);
+  void emitMmaSync(Product &product, MmaOp op, mlir::TypedValue<SharedType> buffer);
   Registers withoutPadding(mlir::Value factor, unsigned axisK);
-  Registers factorWords(mlir::Value factor, unsigned axisK, const layout::Instruction &row);
+  Registers packWords(mlir::ValueRange elements, const layout::Instruction &row);
+  void setFactor(mlir::Value factor, unsigned axisK, Product &product);
+  Registers splitFactor(Registers &elements, const layout::Instruction &row);
   Registers unpackStruct(mlir::Value value);
 
   // Wgmma.cpp
@@ -165,7 +167,7 @@ private:
                            mlir::TypeRange results = {});
   mlir::Value wgmmaDescriptorOf(mlir::TypedValue<SharedType> buffer, const Product &product);
   /// `isBehind`: its accumulators are those of a product that is still running.
-  void emitWgmma(Product &product, mlir::TypedValue<SharedType> buffer, bool isBehind);
+  void emitWgmma(Product &product, MmaOp op, mlir::TypedValue<SharedType> buffer, bool isBehind);
   bool takeRunning(MmaOp op);
   void finishProducts(size_t count); ///< the oldest
   void finishProduct(mlir::Value result);

@@ -16,6 +16,8 @@
 // Padding along M and N only reaches padding of the result. Padding along K would reach all of it,
 // so there both factors become zero (a zero on one side alone does not help against a NaN).
 //
+// With `hilo` a factor is two, hi and lo, and an instruction three at most: hi hi, lo hi, hi lo.
+//
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Layout/Atoms.h"
@@ -63,10 +65,37 @@ KernelLowering::Registers KernelLowering::withoutPadding(Value factor, unsigned 
   return values;
 }
 
-/// The factor's words: pairs of 16-bit elements, or single elements rounded to tf32.
-KernelLowering::Registers KernelLowering::factorWords(Value factor, unsigned axisK,
+/// What rounding takes from f32 elements, in the row's type, which become what they round to.
+KernelLowering::Registers KernelLowering::splitFactor(Registers &elements,
                                                       const layout::Instruction &row) {
-  Registers elements = withoutPadding(factor, axisK), words;
+  Type f32 = builder.getF32Type();
+  Type narrow = row.input == ElementKind::BF16 ? Type(builder.getBF16Type()) : builder.getF16Type();
+  Registers rests;
+  for (Value &element : elements) {
+    Value high = arith::TruncFOp::create(builder, loc, narrow, element);
+    Value rounded = arith::ExtFOp::create(builder, loc, f32, high);
+    rests.push_back(arith::TruncFOp::create(builder, loc, narrow,
+                                            arith::SubFOp::create(builder, loc, element, rounded)));
+    element = high;
+  }
+  return rests;
+}
+
+/// A factor in registers: a, whose K is axis 1, or b. One of f32 is two of the row's type.
+void KernelLowering::setFactor(Value factor, unsigned axisK, Product &product) {
+  const layout::Instruction &row = product.row;
+  Registers elements = withoutPadding(factor, axisK), rests;
+  if (bitsOf(row.input) == 16 && elements.front().getType().isF32())
+    rests = splitFactor(elements, row);
+  (axisK == 1 ? product.a : product.b) = packWords(elements, row);
+  if (!rests.empty())
+    (axisK == 1 ? product.restA : product.restB) = packWords(rests, row);
+}
+
+/// A factor's words: pairs of 16-bit elements, or single elements rounded to tf32.
+KernelLowering::Registers KernelLowering::packWords(ValueRange elements,
+                                                    const layout::Instruction &row) {
+  Registers words;
   if (row.input == ElementKind::TF32) {
     for (Value element : elements)
       words.push_back(NVVM::ConvertFloatToTF32Op::create(builder, loc, builder.getI32Type(),
@@ -98,18 +127,26 @@ KernelLowering::Registers KernelLowering::unpackStruct(Value value) {
 //===----------------------------------------------------------------------===//
 
 void KernelLowering::emitMmaSync(Product &product) {
-  for (int64_t l = 0; l < product.k; ++l)
+  auto addAll = [&](auto fragmentA, auto fragmentB, int64_t l) {
     for (int64_t i = 0; i < product.m; ++i)
       for (int64_t j = 0; j < product.n; ++j)
         product.accumulate(i, j,
-                           mmaSync(product.row, product.fragmentA(i, l), product.fragmentB(l, j),
-                                   product.fragmentC(i, j)));
+                           mmaSync(product.row, (product.*fragmentA)(i, l),
+                                   (product.*fragmentB)(l, j), product.fragmentC(i, j)));
+  };
+  for (int64_t l = 0; l < product.k; ++l) {
+    addAll(&Product::fragmentA, &Product::fragmentB, l);
+    if (product.restA.empty())
+      continue;
+    addAll(&Product::restOfA, &Product::fragmentB, l);
+    addAll(&Product::fragmentA, &Product::restOfB, l);
+  }
 }
 
 /// B comes in pairs of fragments, each right before its products: all of it need not fit in
 /// registers. The four 8 x 8 matrices of a pair are the halves of k of its first fragment, then
 /// those of its second.
-void KernelLowering::emitMmaSync(Product &product, TypedValue<SharedType> buffer) {
+void KernelLowering::emitMmaSync(Product &product, MmaOp op, TypedValue<SharedType> buffer) {
   const layout::Instruction &row = product.row;
   const bool transposed = product.isTransposed;
   Value fragment = multiplyAdd(threadDigit(16, 2), product.warpsN, {});
@@ -117,35 +154,68 @@ void KernelLowering::emitMmaSync(Product &product, TypedValue<SharedType> buffer
     fragment = arith::AddIOp::create(
         builder, loc, fragment, threadDigit(layout::kWarpSize * product.warpsM, product.warpsN));
   // A fragment is eight rows that are its columns, or one chunk of rows along k.
-  Chunks chunks = transposed ? makeChunks(buffer, threadDigit(1, 16), fragment,
-                                          llvm::PowerOf2Ceil(2 * product.warpsN) - 1)
-                             : makeChunks(buffer, multiplyAdd(fragment, row.n, threadDigit(1, 8)),
-                                          threadDigit(8, 2), /*chunkBits=*/1);
+  auto chunksOf = [&](TypedValue<SharedType> buffer) {
+    return transposed ? makeChunks(buffer, threadDigit(1, 16), fragment,
+                                   llvm::PowerOf2Ceil(2 * product.warpsN) - 1)
+                      : makeChunks(buffer, multiplyAdd(fragment, row.n, threadDigit(1, 8)),
+                                   threadDigit(8, 2), /*chunkBits=*/1);
+  };
+  Chunks chunks = chunksOf(buffer);
+  std::optional<Chunks> rests;
+  if (op.getRest())
+    rests = chunksOf(cast<TypedValue<SharedType>>(op.getRest()));
   for (int64_t l = 0; l < product.k; ++l)
     for (int64_t j = 0; j < product.n; j += 2) {
       int64_t count = std::min<int64_t>(2, product.n - j), step = j * product.warpsN;
-      Registers b = transposed ? loadMatrices(chunks, l * row.k, step, 2 * count, true)
-                               : loadMatrices(chunks, step * row.n, 2 * l, 2 * count, false);
-      for (int64_t i = 0; i < product.m; ++i)
-        for (int64_t t = 0; t < count; ++t)
-          product.accumulate(i, j + t,
-                             mmaSync(row, product.fragmentA(i, l), ValueRange(b).slice(2 * t, 2),
-                                     product.fragmentC(i, j + t)));
+      auto load = [&](Chunks &from) {
+        return transposed ? loadMatrices(from, l * row.k, step, 2 * count, true)
+                          : loadMatrices(from, step * row.n, 2 * l, 2 * count, false);
+      };
+      auto addAll = [&](auto fragmentA, ValueRange b) {
+        for (int64_t i = 0; i < product.m; ++i)
+          for (int64_t t = 0; t < count; ++t)
+            product.accumulate(i, j + t,
+                               mmaSync(row, (product.*fragmentA)(i, l), b.slice(2 * t, 2),
+                                       product.fragmentC(i, j + t)));
+      };
+      Registers b = load(chunks);
+      addAll(&Product::fragmentA, b);
+      if (!product.restA.empty())
+        addAll(&Product::restOfA, b);
+      if (rests)
+        addAll(&Product::fragmentA, load(*rests));
     }
 }
 
 /// A comes fragment by fragment: rows 0-7 and 8-15 of its first half of k, then of its second.
-void KernelLowering::emitMmaSyncOfA(Product &product, TypedValue<SharedType> buffer) {
+void KernelLowering::emitMmaSyncOfA(Product &product, MmaOp op, TypedValue<SharedType> buffer) {
   const layout::Instruction &row = product.row;
   Value first = threadDigit(1, 16);
   if (product.warpsM > 1)
     first = multiplyAdd(threadDigit(layout::kWarpSize, product.warpsM), row.m, first);
-  Chunks chunks = makeChunks(buffer, first, threadDigit(16, 2), /*chunkBits=*/1);
+  auto chunksOf = [&](TypedValue<SharedType> buffer) {
+    return makeChunks(buffer, first, threadDigit(16, 2), /*chunkBits=*/1);
+  };
+  Chunks chunks = chunksOf(buffer);
+  std::optional<Chunks> rests;
+  if (op.getRest())
+    rests = chunksOf(cast<TypedValue<SharedType>>(op.getRest()));
   for (int64_t l = 0; l < product.k; ++l)
     for (int64_t i = 0; i < product.m; ++i) {
-      Registers a = loadMatrices(chunks, i * product.warpsM * row.m, 2 * l, 4, false);
-      for (int64_t j = 0; j < product.n; ++j)
-        product.accumulate(i, j, mmaSync(row, a, product.fragmentB(l, j), product.fragmentC(i, j)));
+      auto load = [&](Chunks &from) {
+        return loadMatrices(from, i * product.warpsM * row.m, 2 * l, 4, false);
+      };
+      auto addAll = [&](ValueRange a, auto fragmentB) {
+        for (int64_t j = 0; j < product.n; ++j)
+          product.accumulate(i, j,
+                             mmaSync(row, a, (product.*fragmentB)(l, j), product.fragmentC(i, j)));
+      };
+      Registers a = load(chunks);
+      addAll(a, &Product::fragmentB);
+      if (!product.restB.empty())
+        addAll(a, &Product::restOfB);
+      if (rests)
+        addAll(load(*rests), &Product::fragmentB);
     }
 }
 
@@ -157,7 +227,9 @@ LogicalResult KernelLowering::lowerMma(MmaOp op) {
   auto fragment = cast<FragmentAttr>(op.getC().getType().getEncoding());
   const layout::Instruction &row =
       *llvm::cantFail(layout::findInstruction(fragment.getInstruction()));
-  Product product{row, fragment.getWarps()[0], fragment.getWarps()[1], 1, 1, 1, {}, {}, {}};
+  Product product{
+      row,  fragment.getWarps()[0], fragment.getWarps()[1], 1, 1, 1, {}, {}, {}, {}, {}, false,
+      false};
   auto repeatsOf = [&](layout::Operand operand, RankedTensorType type) {
     return layout::repeats(type.getShape(), row, {operand, product.warpsM, product.warpsN});
   };
@@ -170,22 +242,23 @@ LogicalResult KernelLowering::lowerMma(MmaOp op) {
   } else {
     auto type = cast<RankedTensorType>(op.getA().getType());
     product.k = repeatsOf(layout::Operand::A, type)[1];
-    product.a = factorWords(op.getA(), /*axisK=*/1, row);
+    setFactor(op.getA(), /*axisK=*/1, product);
   }
   bool isBehind = row.feature == "wgmma" && takeRunning(op);
   product.c = isBehind ? registers.find(op.getC())->second : distributed(op.getC());
   product.isTransposed = op.getTransposed();
   product.fromZero = matchPattern(op.getC(), m_AnyZeroFloat());
   if (bufferA) {
-    product.b = factorWords(op.getB(), /*axisK=*/0, row);
-    emitMmaSyncOfA(product, bufferA);
+    setFactor(op.getB(), /*axisK=*/0, product);
+    emitMmaSyncOfA(product, op, bufferA);
   } else if (row.feature == "mma.sync" && buffer) {
-    emitMmaSync(product, buffer);
+    emitMmaSync(product, op, buffer);
   } else if (row.feature == "mma.sync") {
-    product.b = factorWords(op.getB(), /*axisK=*/0, row);
+    setFactor(op.getB(), /*axisK=*/0, product);
     emitMmaSync(product);
   } else if (row.feature == "wgmma" && buffer) {
-    emitWgmma(product, buffer, isBehind);
+    emitWgmma(product, op, buffer, isBehind);
+    llvm::append_range(product.a, product.restA);
     running.push_back({op.getResult(), product.a});
   } else {
     return op.emitOpError(

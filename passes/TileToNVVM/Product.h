@@ -20,7 +20,8 @@ struct KernelLowering::Product {
   const layout::Instruction &row;
   int64_t warpsM, warpsN;    ///< groups of warps that share M and N
   int64_t m, n, k;           ///< repeats
-  Registers a, b, c;         ///< b is empty if it is read from shared memory
+  Registers a, b, c;         ///< empty if it is read from shared memory
+  Registers restA, restB;    ///< lo of a and b in registers, or empty
   bool fromZero = false;     ///< c is zero
   bool isTransposed = false; ///< b in shared memory: K x N
 
@@ -30,6 +31,8 @@ struct KernelLowering::Product {
   }
   mlir::ValueRange fragmentA(int64_t i, int64_t l) const { return fragment(a, i * k + l, m * k); }
   mlir::ValueRange fragmentB(int64_t l, int64_t j) const { return fragment(b, l * n + j, k * n); }
+  mlir::ValueRange restOfA(int64_t i, int64_t l) const { return fragment(restA, i * k + l, m * k); }
+  mlir::ValueRange restOfB(int64_t l, int64_t j) const { return fragment(restB, l * n + j, k * n); }
   mlir::ValueRange fragmentC(int64_t i, int64_t j) const { return fragment(c, i * n + j, m * n); }
   layout::Major major() const { return isTransposed ? layout::Major::MN : layout::Major::K; }
   void accumulate(int64_t i, int64_t j, mlir::ValueRange values) {

@@ -106,34 +106,48 @@ Value KernelLowering::wgmmaDescriptorOf(TypedValue<SharedType> buffer, const Pro
 /// Issues all instructions at once. The hardware reads and writes the registers between fence and
 /// wait, which no compiler can see; so they pass through the fence and through assembly behind the
 /// wait, and nothing that computes or uses them can move in between.
-void KernelLowering::emitWgmma(Product &product, TypedValue<SharedType> buffer, bool isBehind) {
+void KernelLowering::emitWgmma(Product &product, MmaOp op, TypedValue<SharedType> buffer,
+                               bool isBehind) {
   const layout::Instruction &row = product.row;
   layout::SharedLayout shared = llvm::cantFail(getLayout(buffer.getType()));
-  Value descriptor = wgmmaDescriptorOf(buffer, product);
+  const Value descriptor = wgmmaDescriptorOf(buffer, product);
+  Value rest;
+  if (op.getRest())
+    rest = wgmmaDescriptorOf(cast<TypedValue<SharedType>>(op.getRest()), product);
   // Zeros need no registers, and of another product they are still at work.
   size_t count = product.fromZero || isBehind ? 0 : product.c.size();
   Registers all(product.c.begin(), product.c.begin() + count);
   llvm::append_range(all, product.a);
+  llvm::append_range(all, product.restA);
   all = inlineAssembly("wgmma.fence.sync.aligned;", all, {});
-  std::copy_n(all.begin(), count, product.c.begin());
-  product.a.assign(all.begin() + count, all.end());
+  ValueRange fenced(all);
+  llvm::copy(fenced.take_front(count), product.c.begin());
+  llvm::copy(fenced.drop_front(count).take_front(product.a.size()), product.a.begin());
+  llvm::copy(fenced.drop_front(count + product.a.size()), product.restA.begin());
   const size_t words = product.a.size() / (product.m * product.k);
   const SmallVector<Type> sums(row.c.registers, builder.getF32Type());
-  for (int64_t l = 0; l < product.k; ++l)
-    for (int64_t i = 0; i < product.m; ++i)
-      for (int64_t j = 0; j < product.n; ++j) {
-        int64_t start = llvm::cantFail(
-            wgmmaStart(shared, product.major(), j * product.warpsN * row.n, l * row.k));
-        // The address field cannot overflow: shared memory is smaller than its 2^18 bytes.
-        Value at = arith::AddIOp::create(builder, loc, descriptor, i64(start >> 4));
-        SmallVector<Value> inputs(product.fragmentA(i, l));
-        inputs.push_back(at);
-        bool fromZero = product.fromZero && l == 0;
-        std::string text = wgmmaText(row, words, fromZero, product.isTransposed);
-        product.accumulate(i, j,
-                           fromZero ? inlineAssembly(text, {}, inputs, sums)
-                                    : inlineAssembly(text, product.fragmentC(i, j), inputs));
-      }
+  auto addAll = [&](auto fragmentA, Value b, bool isFirst) {
+    for (int64_t l = 0; l < product.k; ++l)
+      for (int64_t i = 0; i < product.m; ++i)
+        for (int64_t j = 0; j < product.n; ++j) {
+          int64_t start = llvm::cantFail(
+              wgmmaStart(shared, product.major(), j * product.warpsN * row.n, l * row.k));
+          // The address field cannot overflow: shared memory is smaller than its 2^18 bytes.
+          Value at = arith::AddIOp::create(builder, loc, b, i64(start >> 4));
+          SmallVector<Value> inputs((product.*fragmentA)(i, l));
+          inputs.push_back(at);
+          bool fromZero = isFirst && product.fromZero && l == 0;
+          std::string text = wgmmaText(row, words, fromZero, product.isTransposed);
+          product.accumulate(i, j,
+                             fromZero ? inlineAssembly(text, {}, inputs, sums)
+                                      : inlineAssembly(text, product.fragmentC(i, j), inputs));
+        }
+  };
+  addAll(&Product::fragmentA, descriptor, /*isFirst=*/true);
+  if (!product.restA.empty())
+    addAll(&Product::restOfA, descriptor, /*isFirst=*/false);
+  if (rest)
+    addAll(&Product::fragmentA, rest, /*isFirst=*/false);
   NVVM::WgmmaGroupSyncAlignedOp::create(builder, loc);
 }
 

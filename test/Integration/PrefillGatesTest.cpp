@@ -174,35 +174,53 @@ TEST(PrefillGates, OneKeyForAllTokensR008) {
   });
 }
 
-/// With factor 2 a full strength reflects, and none keeps.
-TEST(PrefillGates, StrengthTwoReflectsAndZeroKeepsR010) {
-  forForms({"gdn-factor2", "kda-factor2"}, [](const Operator &op, const std::string &layout) {
-    for (double decay : {0.0, -0.1})
-      for (bool orthogonal : {false, true}) {
-        SCOPED_TRACE(std::to_string(decay) + (orthogonal ? " axes" : " random keys"));
-        Problem problem = makeProblem(op, {1, 100, 1, 2, 32, 32}, layout);
-        for (size_t i = 0; i < problem.strength().values().size(); ++i)
-          problem.strength().values()[i] = i % 2 ? -30 : 30;
-        // exp(A_log) softplus(30) = -decay
-        fill(problem.tensors.at("A_log"), decay == 0 ? -INFINITY : std::log(-decay / 30));
-        fill(problem.tensors.at("dt_bias"), 0);
-        fill(problem.gate(), 30);
-        for (int64_t t = 0; orthogonal && t < 100; ++t)
-          for (int64_t k = 0; k < 32; ++k)
-            problem.tensors.at("k")[{0, t, 0, k}] = k == t % 32 ? 4 : 0;
-        const Outcome got = launch(problem);
-        if (decay < 0) {
-          check(problem, got);
-        } else { // nothing is forgotten, what rounding the factors of products does neither
-          const Outcome want = expected(problem);
-          EXPECT_LE(rmsRatio(got.o, want.o), 1e-2);
-          EXPECT_LE(rmsRatio(got.pool, want.pool), 1e-2);
-        }
-        for (int64_t k = 0; k < 32; ++k) { // head 1 only decays
-          const double before = static_cast<float>(problem.pool[{0, 1, k, 9}]);
-          EXPECT_NEAR((got.pool[{0, 1, k, 9}]), std::exp(100 * decay) * before,
-                      1e-5 * std::fabs(before));
-        }
+/// Full strength in even heads, none in odd ones, and a decay that is the same for all.
+static void setStrengthsAndDecay(Problem &problem, double decay) {
+  for (size_t i = 0; i < problem.strength().values().size(); ++i)
+    problem.strength().values()[i] = i % 2 ? -30 : 30;
+  // exp(A_log) softplus(30) = -decay
+  fill(problem.tensors.at("A_log"), decay == 0 ? -INFINITY : std::log(-decay / 30));
+  fill(problem.tensors.at("dt_bias"), 0);
+  fill(problem.gate(), 30);
+}
+
+/// With factor 2 a full strength reflects, and none keeps: without a decay nothing is forgotten,
+/// nor is what rounding the factors of products takes.
+static void checkReflections(const Operator &op, const std::string &layout, int64_t size) {
+  constexpr int64_t T = 200;
+  for (double decay : {0.0, -1e-3, -0.1})
+    for (const char *keys : {"random keys", "axes", "one key"}) {
+      SCOPED_TRACE(std::to_string(size) + " " + std::to_string(decay) + " " + keys);
+      Problem problem = makeProblem(op, {1, T, 1, 2, size, size}, layout);
+      setStrengthsAndDecay(problem, decay);
+      Tensor &k = problem.tensors.at("k");
+      for (int64_t t = 0; t < T; ++t)
+        for (int64_t i = 0; i < size; ++i)
+          if (*keys == 'a')
+            k[{0, t, 0, i}] = i == t % size ? 4 : 0;
+          else if (*keys == 'o')
+            k[{0, t, 0, i}] = k[{0, 0, 0, i}];
+      const Outcome got = launch(problem);
+      check(problem, got);
+      for (int64_t i = 0; i < size; ++i) { // head 1 only decays
+        const double before = static_cast<float>(problem.pool[{0, 1, i, 9}]);
+        EXPECT_NEAR((got.pool[{0, 1, i, 9}]), std::exp(T * decay) * before,
+                    1e-5 * std::fabs(before));
       }
-  });
+    }
+}
+
+TEST(PrefillGates, StrengthTwoReflectsAndZeroKeepsR010) {
+  forForms({"gdn-factor2", "kda-factor2"},
+           [](const Operator &op, const std::string &layout) { checkReflections(op, layout, 32); });
+}
+
+TEST(PrefillGates, LongerKeysReflectR010) {
+  for (const char *op : {"gdn", "kda"})
+    for (const char *form : {"", "-c16", "-c64"}) {
+      if (form == std::string("-c64") && Device::get().handle.type != DLK_DEVICE_CPU)
+        continue;
+      for (int64_t size : {64, 128})
+        checkReflections(prefillOf(std::string(op) + "-factor2-wide" + form), "kv", size);
+    }
 }

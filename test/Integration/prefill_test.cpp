@@ -118,7 +118,7 @@ TEST(Prefill, DimsOfWgmma) {
 }
 
 TEST(Prefill, DimsAndDefaultScaleR026) {
-  const std::pair<int64_t, int64_t> dims[] = {{64, 64}, {96, 48}, {128, 128}, {192, 128}};
+  const std::pair<int64_t, int64_t> dims[] = {{16, 16}, {64, 64}, {96, 48}, {128, 128}, {192, 128}};
   for (const auto &[K, V] : dims)
     forPrefills([K = K, V = V](const Operator &op, const std::string &layout) {
       SCOPED_TRACE(std::to_string(K) + "x" + std::to_string(V));

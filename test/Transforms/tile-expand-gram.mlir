@@ -90,3 +90,45 @@ tile.kernel @bounded(%x: memref<32x32xf32>, %l: memref<32x32xf32>, %o: memref<32
   tile.store %n, %o[%c0, %c0] axes [0, 1] : tensor<32x32xf32, #wide>, memref<32x32xf32>
   tile.return
 }
+
+// With hilo each level has what rounding takes away beside its factors.
+// CHECK-LABEL: tile.kernel @hilo
+tile.kernel @hilo(%x: memref<16x32xf32>, %l: memref<16x32xf32>, %o: memref<16x16xf32>) attributes {threads = 64 : i64} {
+  %c0 = arith.constant 0 : index
+  %k = tile.load %x[%c0, %c0] axes [0, 1] : memref<16x32xf32> -> tensor<16x32xf32, #rows>
+  %g = tile.load %l[%c0, %c0] axes [0, 1] : memref<16x32xf32> -> tensor<16x32xf32, #rows>
+  // CHECK: %[[F:.+]] = arith.mulf %{{.+}}, %{{.+}} : tensor<16x32xf32
+  // CHECK: %[[F:.+]] = arith.mulf %{{.+}}, %{{.+}} : tensor<16x32xf32
+  // CHECK: %[[B:.+]] = arith.truncf %[[F]]
+  // CHECK: tile.local_store %[[B]], %[[HIGH:.+]] :
+  // CHECK: %[[W:.+]] = arith.extf %[[B]]
+  // CHECK: %[[D:.+]] = arith.subf %[[F]], %[[W]]
+  // CHECK: %[[R:.+]] = arith.truncf %[[D]]
+  // CHECK: tile.local_store %[[R]], %[[REST:.+]] :
+  // CHECK-NEXT: tile.barrier
+  // CHECK-NEXT: tile.gram %[[HIGH]] rest %[[REST]] with %[[HIGH]] rest %[[REST]] into %{{.+}} half 1
+  // CHECK-COUNT-3: tile.gram {{.*}} rest
+  // CHECK-NOT: tile.gram
+  %n = tile.decayed_gram %k with %k decay %g inclusive [true] in bf16 hilo
+      : tensor<16x32xf32, #rows> with tensor<16x32xf32, #rows> decay tensor<16x32xf32, #rows> -> tensor<16x16xf32, #pairs>
+  tile.store %n, %o[%c0, %c0] axes [0, 1] : tensor<16x16xf32, #pairs>, memref<16x16xf32>
+  tile.return
+}
+
+// What comes from memory in the type of products has no rest.
+// CHECK-LABEL: tile.kernel @exact
+tile.kernel @exact(%x: memref<16x32xbf16>, %y: memref<16x32xf32>, %o: memref<16x16xf32>) attributes {threads = 64 : i64} {
+  %c0 = arith.constant 0 : index
+  %kn = tile.load %x[%c0, %c0] axes [0, 1] : memref<16x32xbf16> -> tensor<16x32xbf16, #rows>
+  %k = arith.extf %kn : tensor<16x32xbf16, #rows> to tensor<16x32xf32, #rows>
+  %q = tile.load %y[%c0, %c0] axes [0, 1] : memref<16x32xf32> -> tensor<16x32xf32, #rows>
+  // CHECK: tile.gram %[[K:.+]] with %[[K]] into
+  // CHECK: tile.gram %[[Q:.+]] rest %{{.+}} with %{{.+}} rest %{{.+}} into
+  %n = tile.decayed_gram %k with %k inclusive [true] in bf16 hilo
+      : tensor<16x32xf32, #rows> with tensor<16x32xf32, #rows> -> tensor<16x16xf32, #pairs>
+  %m = tile.decayed_gram %q with %k inclusive [true] in bf16 hilo
+      : tensor<16x32xf32, #rows> with tensor<16x32xf32, #rows> -> tensor<16x16xf32, #pairs>
+  %s = arith.addf %n, %m : tensor<16x16xf32, #pairs>
+  tile.store %s, %o[%c0, %c0] axes [0, 1] : tensor<16x16xf32, #pairs>, memref<16x16xf32>
+  tile.return
+}

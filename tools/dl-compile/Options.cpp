@@ -71,8 +71,12 @@ List set("set", cl::value_desc("NAME=VALUE"), cl::cat(category),
          cl::desc("Set an option that the operator declares (repeatable)"));
 List schedules("schedule", cl::value_desc("KERNEL:NAME[,key=n...]"), cl::cat(category),
                cl::desc("Force a kernel's schedule, e.g. "
-                        "decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen) or "
-                        "prefill:chunkwise,products=wgmma"));
+                        "decode:recurrent,value-tile=64,key-warps=4,min-blocks=3 (0: chosen), or "
+                        "prefill:chunkwise,products=wgmma, or "
+                        "prefill:chunkwise,precision=hilo: two bf16 for each factor of products "
+                        "that enter writes (bf16: one; auto: two where reads enter writes by a "
+                        "factor with a known bound above 1, as beta_factor=2 has it; of a raw "
+                        "input linattn.bound makes one known)"));
 Opt<std::string> emit("emit", cl::init("package"), cl::value_desc("stage"), cl::cat(category),
                       cl::desc("package (default), ptx, cubin, llvm, mlir (the tile level) or "
                                "header (parameter structs and launch constants in C)"));
@@ -190,6 +194,12 @@ static Error parseSchedules(CompileOptions &options) {
         options.products = *products;
         continue;
       }
+      if (isPrefill && key == "precision") {
+        options.precision = digits.str();
+        if (digits != "auto" && !schedule::parsePrecision(digits))
+          return unknown("--schedule", part, "precision=bf16, precision=hilo or precision=auto");
+        continue;
+      }
       bool splits = isPrefill && key == "part-blocks";
       int64_t *field = key == "value-tile"   ? &forced.valueTile
                        : key == "min-blocks" ? &forced.minBlocks
@@ -200,7 +210,7 @@ static Error parseSchedules(CompileOptions &options) {
                                              : nullptr;
       if (!field)
         return unknown("--schedule", key,
-                       isPrefill ? "value-tile, min-blocks, part-blocks or products"
+                       isPrefill ? "value-tile, min-blocks, part-blocks, products or precision"
                                  : "value-tile, key-lanes, key-warps or min-blocks");
       int64_t most = splits ? 1 << 20 : 1024;
       if (digits.getAsInteger(10, *field) || *field < 0 || *field > most)
@@ -360,6 +370,8 @@ static Error checkSchedules(const CompileOptions &options) {
           .takeError();
     return schedule::planRecurrent(problem, forced).takeError();
   };
+  if (options.checkpoints != 0 && !is_contained(options.kinds, "prefill"))
+    return unknown("--checkpoints", join(options.kinds, ","), "prefill among --kernels");
   if (options.products == schedule::Products::Wgmma)
     for (const target::Target *target : options.targets)
       if (!target->has("wgmma"))
@@ -395,6 +407,7 @@ static package::KernelRequest ofKind(const CompileOptions &options, const std::s
     request.checkpoints = options.checkpoints;
     request.partBlocks = options.partBlocks;
     request.products = stringify(options.products);
+    request.precision = options.precision;
     request.schedule = options.isFused ? "fused" : "chunkwise";
     request.part = options.isFused ? "all" : "walk";
   }

@@ -33,6 +33,7 @@ struct CompileOptions {
   int64_t checkpoints = 0; ///< of a prefill, tokens between them; 0: none
   int64_t partBlocks = 0;  ///< that prepare a part of a prefill; 0: chosen
   schedule::Products products = schedule::Products::MmaSync; ///< of a prefill
+  std::string precision = "auto";                            ///< of its products
   package::KernelRequest log; ///< only the fields of the kernels of a log are set
 };
 

@@ -38,6 +38,7 @@ namespace dl::linattn {
 /// Attributes of operator arguments.
 constexpr llvm::StringLiteral kDtypeAttrName = "linattn.dtype";
 constexpr llvm::StringLiteral kDefaultAttrName = "linattn.default";
+constexpr llvm::StringLiteral kBoundAttrName = "linattn.bound";
 
 /// The axis a type lies along; nullopt for anything without a #linattn.of encoding (f32, states).
 std::optional<Axis> axisOf(mlir::Type type);

@@ -62,6 +62,11 @@ std::optional<double> OperatorOp::getDefaultValue(unsigned argNumber, int64_t ke
   return std::nullopt;
 }
 
+std::optional<double> OperatorOp::getBound(unsigned argNumber) {
+  auto bound = getArgAttrDict(argNumber).getAs<FloatAttr>(kBoundAttrName);
+  return bound ? std::optional(bound.getValueAsDouble()) : std::nullopt;
+}
+
 Attribute OperatorOp::getOption(StringRef name) {
   DictionaryAttr all = getOptionsAttr();
   return all ? all.get(name) : Attribute();
@@ -302,8 +307,17 @@ static LogicalResult verifyArgAttr(OperatorOp op, unsigned i, NamedAttribute att
              << attr.getValue() << " on '" << arg << "' of type " << type;
     return success();
   }
+  if (name == kBoundAttrName) {
+    auto number = dyn_cast<FloatAttr>(attr.getValue());
+    if (isState(type) || !number || !number.getValue().isFinite() ||
+        !(number.getValueAsDouble() > 0)) // C11
+      return op.emitOpError("expected linattn.bound to be a positive finite number on an input or "
+                            "param, got ")
+             << attr.getValue() << " on '" << arg << "' of type " << type;
+    return success();
+  }
   if (name.starts_with("linattn.")) // C11
-    return op.emitOpError("expected linattn.dtype or linattn.default, got ")
+    return op.emitOpError("expected linattn.dtype, linattn.default or linattn.bound, got ")
            << name << " on '" << arg << "'";
   return success();
 }

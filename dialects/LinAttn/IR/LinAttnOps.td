@@ -41,6 +41,8 @@ def LinAttn_OperatorOp : LinAttn_Op<"operator", [
       `linattn.default` is a number, or `"key_dim^P"` for the key dimension to the power P.
     - `linattn.dtype` pins the storage type of an input or param. Otherwise inputs are stored in the
       io type given when compiling, params in f32.
+    - `linattn.bound` promises of an input or param that no number of it is larger in size. Products
+      are computed as precisely as that asks for.
     - `options` declares what may be chosen when compiling: a list of names is a choice (the first
       is the default), a bool a flag, `#linattn.number` a number. `linattn-set-options` resolves
       them and leaves what was chosen in `settings`.
@@ -55,8 +57,8 @@ def LinAttn_OperatorOp : LinAttn_Op<"operator", [
     - C9: there is at least one state, and states have type `!linattn.state`.
     - C10: there is at least one output, and outputs are f32 tensors of value heads.
     - C11: `linattn.dtype` is f32, bf16 or f16 on an input or an encoded param; `linattn.default` is
-      a finite number or "key_dim^P", P from -8 to 8, on an f32 param; there is no other `linattn.`
-      attribute.
+      a finite number or "key_dim^P", P from -8 to 8, on an f32 param; `linattn.bound` is a positive
+      finite number on an input or param; there is no other `linattn.` attribute.
     - C12: option names are identifiers; an option is a choice (a list of at least one identifier,
       none twice), a flag or a `#linattn.number`.
     - C13: the body holds `linattn` ops, `arith.constant` and elementwise `arith` and `math` ops
@@ -123,6 +125,8 @@ def LinAttn_OperatorOp : LinAttn_Op<"operator", [
     ::mlir::Type getPinnedType(unsigned argNumber);
     /// The linattn.default of an f32 param for a given key dimension; nullopt: must be passed.
     std::optional<double> getDefaultValue(unsigned argNumber, int64_t keyDim);
+    /// The linattn.bound of an argument.
+    std::optional<double> getBound(unsigned argNumber);
 
     /// The declaration of an option (ArrayAttr, BoolAttr or NumberAttr), or null.
     ::mlir::Attribute getOption(::llvm::StringRef name);

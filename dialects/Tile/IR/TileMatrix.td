@@ -24,30 +24,41 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead]>, AllTypesMatch<["c", "
 
     Of mma.sync `a` may be in shared memory instead, M x K with K contiguous, if b is in registers.
 
+    With `hilo` the product has the precision of two factors for each: one in registers is f32, x = hi + lo with hi what x
+    rounds to in the row's type and lo what x - hi rounds to, and the one in shared memory is hi with its lo in `rest`, or
+    exact without. The sum is hi hi + lo hi + hi lo; lo lo would be below what lo is rounded by.
+
     A shared factor must be visible: `tile.barrier` after the stores that fill it, with `async_proxy` for instructions that
-    read it through descriptors. The op waits for its result, so buffers may be overwritten after one more
-    `tile.barrier`.
+    read it through descriptors. wgmma runs on until its result is used, but not beyond a `tile.barrier`: behind one,
+    buffers may be overwritten.
 
     Constraints:
     - C1: a is M x K, b is K x N in registers, N x K in shared memory (K x N if transposed), c and the result are M x N.
     - C2: the fragments name the same instruction row and the same split over warps; b is in shared memory where the row
       reads descriptors.
-    - C3: element types are those of the row.
+    - C3: element types are those of the row; with `hilo`, f32 in place of those of factors in registers.
     - C4: shared b is swizzled, N a multiple of the row's n times the groups of warps along N, K one of the row's k. For
       mma.sync it has 16-bit elements and any swizzle, and the row's n is 8.
     - C5: only a shared b with elements of 16 bits is transposed.
     - C6: a shared a goes with a row of mma.sync with 16-bit factors and b in registers; M is a multiple of the row's m
       times the groups of warps along M, K one of the row's k.
+    - C7: `hilo` goes with a row with 16-bit factors, `rest` with `hilo` and a factor in shared memory,
+      whose type it has.
 
-    Example:
+    Examples:
     ```mlir
     %d = tile.mma %a, %b, %c : tensor<64x32xbf16, #fa>, tensor<32x16xbf16, #fb>, tensor<64x16xf32, #fc>
+    %e = tile.mma %x, %k rest %l, %c hilo : tensor<64x32xf32, #fa>, !tile.shared<16x32xbf16, #tile.swizzled<64>>
+        rest !tile.shared<16x32xbf16, #tile.swizzled<64>>, tensor<64x16xf32, #fc>
     ```
   }];
   let arguments = (ins AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$a, AnyTypeOf<[Tile_Distributed, Tile_SharedType]>:$b,
-                       Tile_Distributed:$c, UnitAttr:$transposed);
+                       Tile_Distributed:$c, Optional<Tile_SharedType>:$rest, UnitAttr:$transposed, UnitAttr:$hilo);
   let results = (outs Tile_Distributed:$result);
-  let assemblyFormat = "$a `,` $b `,` $c (`transposed` $transposed^)? attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let assemblyFormat = [{
+    $a `,` $b (`rest` $rest^)? `,` $c (`transposed` $transposed^)? (`hilo` $hilo^)? attr-dict `:` type($a) `,` type($b)
+    (`rest` qualified(type($rest))^)? `,` type($c)
+  }];
   let hasVerifier = 1;
 }
 
@@ -123,6 +134,9 @@ def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
     every pair j < i is one of exactly one h = 1, 2, 4 .. C/2. With `diagonal` they are those of the blocks of 16 rows, i / 16 =
     j / 16, j <= i, and some more whose values mean nothing. Other elements of the result stay as they are.
 
+    With `rest` x and a are hi + lo, the buffers hi and the rests lo, and the sum is hi hi + lo hi + hi lo, as of a `tile.mma`
+    with `hilo`.
+
     Sums over k are in ascending order of steps of 16, in f32. Each x has a result of its own. All are buffers; barriers
     are the user's: `tile.barrier` between the stores that fill x and a and this op, and between it and loads of the result.
 
@@ -130,6 +144,7 @@ def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
     - C1: x and a are C x K, of bf16 or f16; results are C x C of f32; there are as many x as results and at least one.
     - C2: C and K are multiples of 16.
     - C3: `half`, where it is given, is a power of two that divides C/2, and `diagonal` is not.
+    - C4: either each x and a have a rest, of their shape and type of elements, or none has.
 
     Example:
     ```mlir
@@ -137,9 +152,14 @@ def Tile_GramOp : Tile_Op<"gram", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
         with !tile.shared<32x128xbf16, #tile.swizzled<128>> into !tile.shared<32x32xf32, #tile.swizzled<0>>
     ```
   }];
-  let arguments = (ins Variadic<Tile_SharedType>:$x, Tile_SharedType:$a, Variadic<Tile_SharedType>:$gram, OptionalAttr<I64Attr>:$half,
+  let arguments = (ins Variadic<Tile_SharedType>:$x, Variadic<Tile_SharedType>:$xRest, Tile_SharedType:$a,
+                       Optional<Tile_SharedType>:$aRest, Variadic<Tile_SharedType>:$gram, OptionalAttr<I64Attr>:$half,
                        UnitAttr:$diagonal);
-  let assemblyFormat = "$x `with` $a `into` $gram (`half` $half^)? (`diagonal` $diagonal^)? attr-dict `:` qualified(type($x)) `with` qualified(type($a)) `into` qualified(type($gram))";
+  let assemblyFormat = [{
+    $x (`rest` $xRest^)? `with` $a (`rest` $aRest^)? `into` $gram (`half` $half^)? (`diagonal` $diagonal^)? attr-dict `:`
+    qualified(type($x)) (`rest` qualified(type($xRest))^)? `with` qualified(type($a)) (`rest` qualified(type($aRest))^)?
+    `into` qualified(type($gram))
+  }];
   let hasVerifier = 1;
 }
 
@@ -152,7 +172,8 @@ def Tile_DecayedGramOp : Tile_Op<"decayed_gram", [Pure, AttrSizedOperandSegments
 
     with l the log decay of each token, one number (then `decay` has one axis) or one per k; without it G = 0. `bound`, where it
     is given, promises that no l is below it. Elements with
-    s >= t mean nothing. x and a are rounded to `in` type after a part of the decay has been multiplied in.
+    s >= t mean nothing. x and a are rounded to `in` type after a part of the decay has been multiplied in; with `hilo` what
+    that takes away is a factor too.
 
     `tile-expand-gram` says how this is computed so that nothing overflows and no token depends on later ones.
 
@@ -171,10 +192,10 @@ def Tile_DecayedGramOp : Tile_Op<"decayed_gram", [Pure, AttrSizedOperandSegments
     ```
   }];
   let arguments = (ins Variadic<Tile_DistributedF32>:$x, Tile_DistributedF32:$a, Optional<Tile_DistributedF32>:$decay,
-                       DenseBoolArrayAttr:$inclusive, OptionalAttr<F64Attr>:$bound, TypeAttr:$product);
+                       DenseBoolArrayAttr:$inclusive, OptionalAttr<F64Attr>:$bound, TypeAttr:$product, UnitAttr:$hilo);
   let results = (outs Variadic<Tile_DistributedF32>:$grams);
   let assemblyFormat = [{
-    $x `with` $a (`decay` $decay^)? `inclusive` $inclusive (`bound` $bound^)? `in` $product attr-dict `:` type($x) `with` type($a)
+    $x `with` $a (`decay` $decay^)? `inclusive` $inclusive (`bound` $bound^)? `in` $product (`hilo` $hilo^)? attr-dict `:` type($x) `with` type($a)
     (`decay` type($decay)^)? `->` type($grams)
   }];
   let hasVerifier = 1;

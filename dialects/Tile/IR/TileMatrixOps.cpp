@@ -101,6 +101,36 @@ static LogicalResult verifySharedA(MmaOp op, SharedType a, const dl::layout::Ins
   return success();
 }
 
+static LogicalResult verifyHilo(MmaOp op, const dl::layout::Instruction &row) { // C7
+  if (op.getHilo() && bitsOf(row.input) != 16)
+    return op.emitOpError("C7: expected factors of 16 bits for hilo, got ") << row.name;
+  if (!op.getRest())
+    return success();
+  Type shared = isa<SharedType>(op.getA().getType()) ? op.getA().getType() : op.getB().getType();
+  if (op.getHilo() && op.getRest().getType() == shared)
+    return success();
+  return op.emitOpError("C7: expected a rest like the factor in shared memory, with hilo, got ")
+         << op.getRest().getType() << " for " << shared;
+}
+
+/// C3. `hilo` makes of a factor in registers two of the row's type.
+static LogicalResult verifyElements(MmaOp op, const dl::layout::Instruction &row) {
+  auto isInput = [&](Type type) {
+    Type element = elementOf(type);
+    return op.getHilo() && isa<RankedTensorType>(type) ? element.isF32()
+                                                       : isElement(element, row.input);
+  };
+  Type a = op.getA().getType(), b = op.getB().getType(), c = elementOf(op.getC().getType());
+  if (isInput(a) && isInput(b) && isElement(c, row.accumulator))
+    return success();
+  InFlightDiagnostic error = op.emitOpError("C3: expected inputs of ");
+  error << dl::layout::stringify(row.input);
+  if (op.getHilo())
+    error << ", in registers of f32,";
+  return error << " and accumulators of " << dl::layout::stringify(row.accumulator) << ", got "
+               << elementOf(a) << ", " << elementOf(b) << " and " << c;
+}
+
 LogicalResult MmaOp::verify() {
   FailureOr<FragmentAttr> fa = fragmentOf(*this, getA().getType(), "a"),
                           fb = fragmentOf(*this, getB().getType(), "b"),
@@ -116,14 +146,9 @@ LogicalResult MmaOp::verify() {
   if (getTransposed() && (!sharedB || bitsOf(row->input) != 16))
     return emitOpError("C5: expected a shared b with elements of 16 bits to be transposed, got ")
            << getB().getType() << " for " << row->name;
-  if (failed(verifyShapes(*this)))
+  if (failed(verifyShapes(*this)) || failed(verifyHilo(*this, *row)) ||
+      failed(verifyElements(*this, *row)))
     return failure();
-  Type a = elementOf(getA().getType()), b = elementOf(getB().getType()),
-       c = getC().getType().getElementType();
-  if (!isElement(a, row->input) || !isElement(b, row->input) || !isElement(c, row->accumulator))
-    return emitOpError("C3: expected inputs of ")
-           << dl::layout::stringify(row->input) << " and accumulators of "
-           << dl::layout::stringify(row->accumulator) << ", got " << a << ", " << b << " and " << c;
   if (sharedA && failed(verifySharedA(*this, sharedA, *row, fc->getWarps()[0])))
     return failure();
   return sharedB ? verifyShared(*this, sharedB, *row, fc->getWarps()[1]) : success();
@@ -187,10 +212,20 @@ LogicalResult GramOp::verify() {
   if (getX().empty() || getX().size() != getGram().size())
     return emitOpError("C1: expected one result per x and at least one, got ")
            << getGram().size() << " for " << getX().size();
+  auto isLikeA = [&](Value factor) {
+    auto type = cast<SharedType>(factor.getType());
+    return type.getShape() == a.getShape() && type.getElementType() == a.getElementType();
+  };
   for (Value x : getX())
-    if (auto type = cast<SharedType>(x.getType());
-        type.getShape() != a.getShape() || type.getElementType() != a.getElementType())
-      return emitOpError("C1: expected x as a, ") << a << ", got " << type;
+    if (!isLikeA(x))
+      return emitOpError("C1: expected x as a, ") << a << ", got " << x.getType();
+  size_t rests = getARest() ? getX().size() : 0;
+  if (getXRest().size() != rests)
+    return emitOpError("C4: expected ") << rests << " rests of x, got " << getXRest().size();
+  for (unsigned i = 0; i < rests; ++i)
+    if (!isLikeA(getXRest()[i]) || !isLikeA(getARest()))
+      return emitOpError("C4: expected rests like a, ")
+             << a << ", got " << getXRest()[i].getType() << " and " << getARest().getType();
   for (Value gram : getGram())
     if (auto type = cast<SharedType>(gram.getType());
         type.getShape() != ArrayRef<int64_t>{rows, rows} || !type.getElementType().isF32())

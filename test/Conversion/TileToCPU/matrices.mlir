@@ -74,3 +74,24 @@ tile.kernel @half() attributes {threads = 32 : i64} {
   tile.gram %k with %k into %g half 4 : !k with !k into !g
   tile.return
 }
+
+// -----
+
+// Two bf16 for each factor: three products for each k.
+
+#a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 1]>
+#c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 1]>
+
+// CHECK-LABEL: llvm.func @hilo(
+tile.kernel @hilo(%f: f32) attributes {threads = 32 : i64} {
+  // CHECK:         arith.subf
+  // CHECK-COUNT-3: math.fma
+  // CHECK-NOT:     math.fma
+  %a = tile.splat %f : f32 -> tensor<16x16xf32, #a>
+  %b = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
+  %r = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
+  %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
+  %d = tile.mma %a, %b rest %r, %c hilo : tensor<16x16xf32, #a>, !tile.shared<8x16xbf16, #tile.swizzled<32>>
+      rest !tile.shared<8x16xbf16, #tile.swizzled<32>>, tensor<16x8xf32, #c>
+  tile.return
+}

@@ -70,3 +70,28 @@ tile.kernel @columns(%x: memref<16x32xf16, strided<[32, 1]>> {tile.name = "x"}, 
   tile.store %d, %z[%c0, %c0] axes [0, 1] : tensor<16x32xf32, #c2>, memref<16x32xf32, strided<[32, 1]>>
   tile.return
 }
+
+// Of two bf16 for each factor: hi hi, lo hi on the same fragments of b, then hi lo.
+
+// CHECK-LABEL: llvm.func @hilo
+// CHECK: %[[B:.*]] = nvvm.ldmatrix {{.*}} num = 2 : i32
+// CHECK: %[[W:.*]] = llvm.extractvalue %[[B]][0]
+// CHECK: nvvm.mma.sync A[%[[H:.*]], %{{.*}}, %{{.*}}, %{{.*}}] B[%[[W]], %{{.*}}]
+// CHECK: nvvm.mma.sync A[%[[L:.*]], %{{.*}}, %{{.*}}, %{{.*}}] B[%[[W]], %{{.*}}]
+// CHECK: %[[R:.*]] = nvvm.ldmatrix {{.*}} num = 2 : i32
+// CHECK: %[[V:.*]] = llvm.extractvalue %[[R]][0]
+// CHECK: nvvm.mma.sync A[%[[H]], %{{.*}}, %{{.*}}, %{{.*}}] B[%[[V]], %{{.*}}]
+// CHECK-NOT: nvvm.mma.sync
+tile.kernel @hilo(%x: memref<16x16xf32, strided<[16, 1]>> {tile.name = "x"}, %z: memref<16x8xf32, strided<[8, 1]>> {tile.name = "z"})
+    attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %a = tile.load %x[%c0, %c0] axes [0, 1] : memref<16x16xf32, strided<[16, 1]>> -> tensor<16x16xf32, #a>
+  %b = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
+  %r = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
+  %c = tile.splat %zero : f32 -> tensor<16x8xf32, #c>
+  %d = tile.mma %a, %b rest %r, %c hilo : tensor<16x16xf32, #a>, !tile.shared<8x16xbf16, #tile.swizzled<32>>
+      rest !tile.shared<8x16xbf16, #tile.swizzled<32>>, tensor<16x8xf32, #c>
+  tile.store %d, %z[%c0, %c0] axes [0, 1] : tensor<16x8xf32, #c>, memref<16x8xf32, strided<[8, 1]>>
+  tile.return
+}

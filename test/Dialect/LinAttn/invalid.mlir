@@ -300,7 +300,7 @@ linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) params(%x: !
 !key = tensor<?xf32, #linattn.of<key, key_head>>
 !value = tensor<?xf32, #linattn.of<value, value_head>>
 !per_head = tensor<f32, #linattn.of<scalar, value_head>>
-// expected-error @+1 {{expected linattn.dtype or linattn.default, got linattn.layout on 'S'}}
+// expected-error @+1 {{expected linattn.dtype, linattn.default or linattn.bound, got linattn.layout on 'S'}}
 linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) state(%S: !linattn.state {linattn.layout = "kv"}) -> (o: !value) {
   %o = linattn.read %S, %q : !key -> !value
   linattn.yield %S, %o : !linattn.state, !value
@@ -999,4 +999,13 @@ linattn.operator @op(%q: !key, %k: !key, %v: !value, %g: !per_head) state(%S: !l
   }
   %o = linattn.read %S, %q : !key -> !value
   linattn.yield %S, %o : !linattn.state, !value
+}
+
+// -----
+
+// C11
+// expected-error @+1 {{expected linattn.bound to be a positive finite number on an input or param, got 0.000000e+00}}
+linattn.operator @bad(%k: tensor<?xf32, #linattn.of<key, key_head>>, %v: tensor<?xf32, #linattn.of<value, value_head>> {linattn.bound = 0.0}) state(%S: !linattn.state) -> (o: tensor<?xf32, #linattn.of<value, value_head>>) {
+  %o = linattn.read %S, %k : tensor<?xf32, #linattn.of<key, key_head>> -> tensor<?xf32, #linattn.of<value, value_head>>
+  linattn.yield %S, %o : !linattn.state, tensor<?xf32, #linattn.of<value, value_head>>
 }

@@ -134,3 +134,26 @@ tile.kernel @bad() attributes {threads = 32 : i64} {
   tile.gram %a with %a into %g half 16 : !tile.shared<48x16xbf16, #tile.swizzled<32>> with !tile.shared<48x16xbf16, #tile.swizzled<32>> into !tile.shared<48x48xf32, #tile.swizzled<32>>
   tile.return
 }
+
+// -----
+
+// C4: a rest of a alone
+tile.kernel @bad() attributes {threads = 32 : i64} {
+  %a = tile.alloc : !tile.shared<16x16xbf16, #tile.swizzled<32>>
+  %g = tile.alloc : !tile.shared<16x16xf32, #tile.swizzled<32>>
+  // expected-error @+1 {{C4: expected 1 rests of x, got 0}}
+  tile.gram %a with %a rest %a into %g : !tile.shared<16x16xbf16, #tile.swizzled<32>> with !tile.shared<16x16xbf16, #tile.swizzled<32>> rest !tile.shared<16x16xbf16, #tile.swizzled<32>> into !tile.shared<16x16xf32, #tile.swizzled<32>>
+  tile.return
+}
+
+// -----
+
+// C4: a rest of another shape
+tile.kernel @bad() attributes {threads = 32 : i64} {
+  %a = tile.alloc : !tile.shared<16x16xbf16, #tile.swizzled<32>>
+  %r = tile.alloc : !tile.shared<16x32xbf16, #tile.swizzled<32>>
+  %g = tile.alloc : !tile.shared<16x16xf32, #tile.swizzled<32>>
+  // expected-error @+1 {{C4: expected rests like a, '!tile.shared<16x16xbf16, #tile.swizzled<32>>', got '!tile.shared<16x32xbf16, #tile.swizzled<32>>' and '!tile.shared<16x16xbf16, #tile.swizzled<32>>'}}
+  tile.gram %a rest %r with %a rest %a into %g : !tile.shared<16x16xbf16, #tile.swizzled<32>> rest !tile.shared<16x32xbf16, #tile.swizzled<32>> with !tile.shared<16x16xbf16, #tile.swizzled<32>> rest !tile.shared<16x16xbf16, #tile.swizzled<32>> into !tile.shared<16x16xf32, #tile.swizzled<32>>
+  tile.return
+}

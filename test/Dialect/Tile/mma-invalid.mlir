@@ -369,3 +369,62 @@ tile.kernel @bad(%f: f32) attributes {threads = 128 : i64} {
   %d = tile.mma %a, %b, %c transposed : tensor<64x16xf32, #a>, !tile.shared<16x16xf32, #tile.swizzled<32>>, tensor<64x16xf32, #c>
   tile.return
 }
+
+// -----
+
+// C3: hilo splits what is f32
+#a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 1]>
+#c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 1]>
+tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
+  %as = arith.truncf %f : f32 to bf16
+  %a = tile.splat %as : bf16 -> tensor<16x16xbf16, #a>
+  %b = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
+  %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
+  // expected-error @+1 {{C3: expected inputs of bf16, in registers of f32, and accumulators of f32, got 'bf16', 'bf16' and 'f32'}}
+  %d = tile.mma %a, %b, %c hilo : tensor<16x16xbf16, #a>, !tile.shared<8x16xbf16, #tile.swizzled<32>>, tensor<16x8xf32, #c>
+  tile.return
+}
+
+// -----
+
+// C7: hilo of factors of 32 bits
+#a = #tile.fragment<"wgmma.m64n16k8.tf32", "a", warps = [1, 1]>
+#c = #tile.fragment<"wgmma.m64n16k8.tf32", "c", warps = [1, 1]>
+tile.kernel @bad(%f: f32) attributes {threads = 128 : i64} {
+  %a = tile.splat %f : f32 -> tensor<64x16xf32, #a>
+  %b = tile.alloc : !tile.shared<16x16xf32, #tile.swizzled<32>>
+  %c = tile.splat %f : f32 -> tensor<64x16xf32, #c>
+  // expected-error @+1 {{C7: expected factors of 16 bits for hilo, got wgmma.m64n16k8.tf32}}
+  %d = tile.mma %a, %b, %c hilo : tensor<64x16xf32, #a>, !tile.shared<16x16xf32, #tile.swizzled<32>>, tensor<64x16xf32, #c>
+  tile.return
+}
+
+// -----
+
+// C7: a rest without hilo
+#a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 1]>
+#c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 1]>
+tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
+  %as = arith.truncf %f : f32 to bf16
+  %a = tile.splat %as : bf16 -> tensor<16x16xbf16, #a>
+  %b = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
+  %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
+  // expected-error @+1 {{C7: expected a rest like the factor in shared memory, with hilo, got '!tile.shared<8x16xbf16, #tile.swizzled<32>>'}}
+  %d = tile.mma %a, %b rest %b, %c : tensor<16x16xbf16, #a>, !tile.shared<8x16xbf16, #tile.swizzled<32>> rest !tile.shared<8x16xbf16, #tile.swizzled<32>>, tensor<16x8xf32, #c>
+  tile.return
+}
+
+// -----
+
+// C7: a rest of another shape
+#a = #tile.fragment<"mma.m16n8k16.bf16", "a", warps = [1, 1]>
+#c = #tile.fragment<"mma.m16n8k16.bf16", "c", warps = [1, 1]>
+tile.kernel @bad(%f: f32) attributes {threads = 32 : i64} {
+  %a = tile.splat %f : f32 -> tensor<16x16xf32, #a>
+  %b = tile.alloc : !tile.shared<8x16xbf16, #tile.swizzled<32>>
+  %r = tile.alloc : !tile.shared<16x16xbf16, #tile.swizzled<32>>
+  %c = tile.splat %f : f32 -> tensor<16x8xf32, #c>
+  // expected-error @+1 {{C7: expected a rest like the factor in shared memory, with hilo, got '!tile.shared<16x16xbf16, #tile.swizzled<32>>' for '!tile.shared<8x16xbf16, #tile.swizzled<32>>'}}
+  %d = tile.mma %a, %b rest %r, %c hilo : tensor<16x16xf32, #a>, !tile.shared<8x16xbf16, #tile.swizzled<32>> rest !tile.shared<16x16xbf16, #tile.swizzled<32>>, tensor<16x8xf32, #c>
+  tile.return
+}

@@ -141,6 +141,10 @@ tile.kernel @shared_factors(%f: f32) attributes {threads = 128 : i64} {
   %d = tile.mma %a, %k, %c : tensor<64x32xbf16, #pa>, !tile.shared<96x32xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #pc>
   // CHECK: tile.mma %{{.*}}, %{{.*}}, %{{.*}} transposed : tensor<64x32xbf16, #{{.*}}>, !tile.shared<32x96xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #{{.*}}>
   %e = tile.mma %a, %t, %c transposed : tensor<64x32xbf16, #pa>, !tile.shared<32x96xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #pc>
+  %wide = tile.splat %f : f32 -> tensor<64x32xf32, #pa>
+  // CHECK: tile.mma %{{.*}}, %[[K]] rest %[[K]], %{{.*}} hilo : tensor<64x32xf32, #{{.*}}>, !tile.shared<96x32xbf16, #tile.swizzled<64>> rest !tile.shared<96x32xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #{{.*}}>
+  %i = tile.mma %wide, %k rest %k, %c hilo : tensor<64x32xf32, #pa>, !tile.shared<96x32xbf16, #tile.swizzled<64>>
+      rest !tile.shared<96x32xbf16, #tile.swizzled<64>>, tensor<64x96xf32, #pc>
   %g = tile.alloc : !tile.shared<96x96xf32, #tile.swizzled<0>>
   %h = tile.alloc : !tile.shared<96x96xf32, #tile.swizzled<0>>
   // CHECK: tile.gram %[[K]] with %[[K]] into %{{.*}} : !tile.shared<96x32xbf16, #tile.swizzled<64>> with !tile.shared<96x32xbf16, #tile.swizzled<64>> into !tile.shared<96x96xf32, #tile.swizzled<0>>
@@ -148,5 +152,8 @@ tile.kernel @shared_factors(%f: f32) attributes {threads = 128 : i64} {
   // CHECK: tile.gram %[[K]], %[[K]] with %[[K]] into %{{.*}}, %{{.*}} half 8 :
   tile.gram %k, %k with %k into %g, %h half 8 : !tile.shared<96x32xbf16, #tile.swizzled<64>>, !tile.shared<96x32xbf16, #tile.swizzled<64>>
       with !tile.shared<96x32xbf16, #tile.swizzled<64>> into !tile.shared<96x96xf32, #tile.swizzled<0>>, !tile.shared<96x96xf32, #tile.swizzled<0>>
+  // CHECK: tile.gram %[[K]] rest %[[K]] with %[[K]] rest %[[K]] into %{{.*}} : !tile.shared<96x32xbf16, #tile.swizzled<64>> rest !tile.shared<96x32xbf16, #tile.swizzled<64>> with
+  tile.gram %k rest %k with %k rest %k into %g : !tile.shared<96x32xbf16, #tile.swizzled<64>> rest !tile.shared<96x32xbf16, #tile.swizzled<64>>
+      with !tile.shared<96x32xbf16, #tile.swizzled<64>> rest !tile.shared<96x32xbf16, #tile.swizzled<64>> into !tile.shared<96x96xf32, #tile.swizzled<0>>
   tile.return
 }

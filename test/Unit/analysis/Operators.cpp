@@ -22,7 +22,7 @@ using namespace mlir;
 using namespace dl::analysis;
 using namespace dl::test;
 
-Analysed Analysed::parse(StringRef source, StringRef settings) {
+Analysed Analysed::parse(StringRef source, StringRef settings, bool hoisted) {
   Analysed analysed;
   analysed.context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
   analysed.context
@@ -41,6 +41,11 @@ Analysed Analysed::parse(StringRef source, StringRef settings) {
   nested.addPass(dl::linattn::createLinAttnExpand());
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
+  if (hoisted) {
+    nested.addPass(dl::linattn::createLinAttnHoistScalars());
+    nested.addPass(createCanonicalizerPass());
+    nested.addPass(createCSEPass());
+  }
   if (failed(manager.run(*analysed.module)))
     llvm::report_fatal_error("the operator cannot be prepared");
 
@@ -51,11 +56,11 @@ Analysed Analysed::parse(StringRef source, StringRef settings) {
   return analysed;
 }
 
-Analysed Analysed::spec(StringRef path, StringRef settings) {
+Analysed Analysed::spec(StringRef path, StringRef settings, bool hoisted) {
   auto file = llvm::MemoryBuffer::getFile(Twine(DL_SOURCE_DIR "/") + path, /*IsText=*/true);
   if (!file)
     llvm::report_fatal_error("no such spec: " + path);
-  return parse((*file)->getBuffer(), settings);
+  return parse((*file)->getBuffer(), settings, hoisted);
 }
 
 Analysed Analysed::text(StringRef signature, StringRef body) {

@@ -20,8 +20,8 @@ namespace dl::test {
 class Analysed {
 public:
   /// A spec of the repository, e.g. "examples/gdn.mlir", with its options set to `settings`
-  /// ("NAME=VALUE", comma separated).
-  static Analysed spec(llvm::StringRef path, llvm::StringRef settings = "");
+  /// ("NAME=VALUE", comma separated). `hoisted`: as it is scheduled, behind linattn-hoist-scalars.
+  static Analysed spec(llvm::StringRef path, llvm::StringRef settings = "", bool hoisted = false);
   /// An operator @op with the given signature and body. The types !key, !value, !per_head and
   /// !channel (a key vector of a value head) can be used in it.
   static Analysed text(llvm::StringRef signature, llvm::StringRef body);
@@ -31,7 +31,7 @@ public:
   const analysis::StepAnalysis *operator->() const { return &*result; }
 
 private:
-  static Analysed parse(llvm::StringRef source, llvm::StringRef settings);
+  static Analysed parse(llvm::StringRef source, llvm::StringRef settings, bool hoisted = false);
 
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;

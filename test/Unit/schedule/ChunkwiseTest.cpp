@@ -75,6 +75,26 @@ TEST(Chunkwise, ChunksOf32UnlessForced) {
     EXPECT_EQ(planOf(problemOf(128, 128), forced(chunk)).chunk, chunk);
 }
 
+TEST(Chunkwise, PrecisionFollowsTheFactorOfFeedback) {
+  EXPECT_EQ(choosePrecision(0, 16), Precision::BF16) << "no feedback";
+  EXPECT_EQ(choosePrecision(std::nullopt, 16), Precision::BF16) << "nothing known";
+  EXPECT_EQ(choosePrecision(1, 128), Precision::BF16);
+  EXPECT_EQ(choosePrecision(1, 32), Precision::BF16);
+  EXPECT_EQ(choosePrecision(1, 16), Precision::HiLo) << "keys of few numbers";
+  EXPECT_EQ(choosePrecision(1.25, 128), Precision::HiLo);
+  EXPECT_EQ(choosePrecision(2, 128), Precision::HiLo);
+  for (Precision precision : {Precision::BF16, Precision::HiLo}) {
+    EXPECT_EQ(parsePrecision(nameOf(precision)), precision);
+    ChunkOverrides overrides;
+    overrides.precision = precision;
+    for (std::optional<double> feedback : {std::optional<double>(), {1.0}, {2.0}})
+      EXPECT_EQ(llvm::cantFail(planChunkwise(problemOf(64, 64), overrides, 1, feedback)).precision,
+                precision);
+  }
+  EXPECT_EQ(parsePrecision("tf32"), std::nullopt);
+  EXPECT_EQ(planOf(problemOf(64, 64)).precision, Precision::BF16);
+}
+
 TEST(Chunkwise, TilesOfV) {
   for (auto [value, tile] :
        {std::pair<int64_t, int64_t>{4, 16}, {16, 16}, {20, 32}, {32, 32}, {36, 64}, {256, 64}}) {
