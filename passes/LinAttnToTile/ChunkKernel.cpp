@@ -21,8 +21,8 @@
 // Row n has the chunks from start(n) / C + n on, with start(n) its first token among all: rows need
 // not begin at multiples of C, and so no two of them share one. That makes tokens / C + rows chunks
 // at most, a number that is known without looking at device memory. Both kernels take one part of
-// the chunks after the other (ChunkParts.h).
-// With checkpoints a row may have one chunk more (ChunkedRow.h), and n and rows count twice.
+// the chunks after the other (ChunkParts.h). With checkpoints a row may have one chunk more
+// (ChunkedRow.h), and n and rows count twice.
 //
 //===----------------------------------------------------------------------===//
 
@@ -109,8 +109,6 @@ private:
   ChunkParts parts;
   ChunkLayouts places;
   OperatorArguments where;
-  Value before,
-      checkpoint; ///< i32, of the row, if it leaves any: tokens not there, and to the first
   LogicalResult result = success();
 };
 
