@@ -108,10 +108,12 @@ TEST(Writer, ManifestHasItsFields) {
   EXPECT_EQ(*manifest.getString("operator"), "op");
   ASSERT_EQ(manifest.getArray("kernels")->size(), 1u);
   const json::Array &symbols = *manifest.getArray("symbols");
-  ASSERT_EQ(symbols.size(), 10u);
+  ASSERT_EQ(symbols.size(), 11u);
   EXPECT_EQ(symbols[0], json::Value(json::Object{{"name", "B"}, {"min", 0}}));
   EXPECT_EQ(symbols[2], json::Value("HQ"));
   EXPECT_EQ(symbols[4], json::Value(json::Object{{"name", "N"}, {"min", 0}, {"default", "B"}}));
+  EXPECT_EQ(symbols[9],
+            json::Value(json::Object{{"name", "checkpoint_width"}, {"min", 1}, {"default", 1}}));
 }
 
 TEST(Writer, SameInputsGiveTheSameBytes) { EXPECT_EQ(smallPackage(), smallPackage()); }
