@@ -331,18 +331,20 @@ run_all() {
 
 # Errors first: a fast wrong kernel is none.
 run_schedules() {
-  local package shape shapes=("B=1,T=8192,HQ=32,HV=32" "B=1,T=8192,HQ=64,HV=64" "B=8,T=1024,HQ=64,HV=64")
+  local package shape status=0 shapes=("B=1,T=8192,HQ=32,HV=32" "B=1,T=8192,HQ=64,HV=64" "B=8,T=1024,HQ=64,HV=64")
   [[ $device != cpu ]] || shapes=("B=1,T=64,HQ=1,HV=1")
   for package in "$dir"/schedules/*.dlk; do
+    # The kernel that prepares another one is verified with it.
     at_once "${package##*/}" "$dir/dl-run" verify "$package" --device="$device"
   done
-  finish_all | grep -E '^==|FAIL|failed'
+  finish_all || status=1
   for package in "$dir"/schedules/*.dlk; do
     for shape in "${shapes[@]}"; do
       "$dir/dl-run" bench "$package" --device="$device" --shape="$shape" |
         awk -v name="${package##*/}" '/[.]prefill[.]/ { sub(/^[^ ]* */, ""); print name, $0 }'
     done
   done
+  return $status
 }
 
 run_dl_run() {
