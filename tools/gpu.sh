@@ -341,7 +341,7 @@ run_schedules() {
   for package in "$dir"/schedules/*.dlk; do
     for shape in "${shapes[@]}"; do
       "$dir/dl-run" bench "$package" --device="$device" --shape="$shape" |
-        awk -v name="${package##*/}" '/[.]prefill[.]/ { sub(/^[^ ]* */, ""); print name, $0 }'
+        awk -v name="${package##*/}" '/[.]prefill[.]/ && !/[.]prepare / { sub(/^[^ ]* */, ""); print name, $0 }'
     done
   done
   return $status
