@@ -82,7 +82,7 @@ def ScheduleChunkwise : Pass<"linattn-schedule-chunkwise", "::mlir::ModuleOp"> {
 
     With `checkpoints=I` the kernel takes `checkpoint_slots` [N, M] and `checkpoint_offsets` [N]: row n leaves in slot j the
     state after offset + j I of its tokens, or from I on in steps of I where there are no offsets. Its chunks lie so that
-    one ends there, so a prompt that is cut at a checkpoint gives the same bits in two launches.
+    one ends there, so with states in f32 a prompt that goes on from a checkpoint gives the same bits as in one launch.
 
     Steps 2 and 3 are ops until `--tile-expand-gram`, so that a kernel reads like its mathematics. Tokens behind the end of
     a row neither decay, read nor write. Which rows, states and slots there are is as in `--linattn-schedule-recurrent`,

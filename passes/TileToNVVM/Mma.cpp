@@ -227,9 +227,7 @@ LogicalResult KernelLowering::lowerMma(MmaOp op) {
   auto fragment = cast<FragmentAttr>(op.getC().getType().getEncoding());
   const layout::Instruction &row =
       *llvm::cantFail(layout::findInstruction(fragment.getInstruction()));
-  Product product{
-      row,  fragment.getWarps()[0], fragment.getWarps()[1], 1, 1, 1, {}, {}, {}, {}, {}, false,
-      false};
+  Product product{row, fragment.getWarps()[0], fragment.getWarps()[1], 1, 1, 1, {}, {}, {}, {}, {}};
   auto repeatsOf = [&](layout::Operand operand, RankedTensorType type) {
     return layout::repeats(type.getShape(), row, {operand, product.warpsM, product.warpsN});
   };
